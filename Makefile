@@ -1,0 +1,48 @@
+# Every target sets up its own .venv from requirements.lock: only Python (3.11 or newer), pip and make are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test lint typecheck verify bench fuzz docs lock clean
+
+install: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/gridveil inspect veil9
+	$(BIN)/gridveil solve veil9
+
+test: lint typecheck
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(STAMP)
+	$(BIN)/mypy
+
+verify: $(STAMP)
+	$(BIN)/python bench/verify.py
+
+bench: $(STAMP) requirements-bench.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.lock
+	$(BIN)/python bench/opf_speed.py
+
+fuzz: $(STAMP)
+	$(BIN)/python bench/fuzz.py
+
+lock: pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header \
+		--allow-unsafe --extra cases --extra dev --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header \
+		--allow-unsafe --constraint requirements.lock --extra bench --output-file requirements-bench.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist
