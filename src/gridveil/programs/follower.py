@@ -1,0 +1,73 @@
+"""The follower O(d): the program solved for given data, with the prices ∂O/∂d that come with every solve."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.programs.nlp import Bounds, NlpSolution, NlpSolver, Status
+from gridveil.programs.program import ParametricProgram
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FollowerSolution:
+    """O(d) at one d: x and cost in the program's units, prices ∂O/∂d, and the whole point for a warm start."""
+
+    status: Status
+    cost: float
+    x: Vector
+    prices: Vector
+    iterations: int
+    seconds: float
+    detail: str
+    point: NlpSolution
+
+    @property
+    def converged(self) -> bool:
+        """Whether cost and prices may be used."""
+        return self.status is Status.CONVERGED
+
+
+class Follower:
+    """O(d) of one program: compiled once, solved for many d."""
+
+    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
+        clock = time.perf_counter()
+        self.program = program
+        self._solver = NlpSolver("follower", x=program.x, p=program.d, f=program.cost, g=program.g, verbose=verbose)
+        self._solver.compile()
+        self._bounds = Bounds(
+            x_lower=program.x_lower, x_upper=program.x_upper, g_lower=program.g_lower, g_upper=program.g_upper
+        )
+        self._prices = _price_function(program)
+        self.build_seconds = time.perf_counter() - clock
+
+    def solve(
+        self, d: Vector, *, start: Vector | None = None, warm: FollowerSolution | None = None
+    ) -> FollowerSolution:
+        """Solve for d: from the public start, from another x, or warm from an earlier solution at a nearby d."""
+        x0 = self.program.x_start if start is None else start
+        point = self._solver.solve(d, self._bounds, x0, None if warm is None else warm.point)
+        return FollowerSolution(
+            status=point.status,
+            cost=point.objective,
+            x=point.x,
+            prices=np.asarray(self._prices(point.x, d, point.row_multipliers), dtype=float).ravel(),
+            iterations=point.iterations,
+            seconds=point.seconds,
+            detail=point.detail,
+            point=point,
+        )
+
+
+def _price_function(program: ParametricProgram) -> ca.Function:
+    """Envelope theorem: ∂O/∂d is the partial derivative of the Lagrangian f + λᵀg with respect to d."""
+    multipliers = ca.MX.sym("lambda", program.n_g)
+    prices = ca.gradient(program.cost, program.d) + ca.jtimes(program.g, program.d, multipliers, True)
+    return ca.Function("prices", [program.x, program.d, multipliers], [ca.densify(prices)])
