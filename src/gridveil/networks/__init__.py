@@ -1,0 +1,1 @@
+"""Power and gas cases as typed arrays, and the program O(d) of each."""

@@ -1,0 +1,1 @@
+"""The only rooms that true demands may enter: mechanisms, samplers, ledger, audit, curator."""

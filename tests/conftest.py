@@ -1,0 +1,124 @@
+"""Shared helpers: tiny MATPOWER files, the benchmark folder, the command line in process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gridveil.cli import main
+from gridveil.networks.case import Case
+from gridveil.networks.formulation import Formulation
+from gridveil.networks.load import load_case
+from gridveil.networks.model import build_model
+from gridveil.programs import Follower, FollowerSolution
+
+Row = list[float]
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("GRIDVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def nesta(name: str) -> Path:
+    """Path of a NESTA network; skips the test, by name, where the benchmark folder is absent."""
+    path = data_folder() / "nesta" / f"nesta_{name}.m"
+    if not path.exists():
+        pytest.skip(f"needs {path.name} from the folder named by GRIDVEIL_DATA")
+    return path
+
+
+@dataclass
+class Matpower:
+    """A MATPOWER file under construction; each table is a list of rows in the usual column order."""
+
+    bus: list[Row] = field(default_factory=list)
+    gen: list[Row] = field(default_factory=list)
+    branch: list[Row] = field(default_factory=list)
+    gencost: list[Row] = field(default_factory=list)
+    base: float = 100.0
+
+    def add_bus(
+        self, bus: int, kind: int = 1, pd: float = 0, qd: float = 0, gs: float = 0, bs: float = 0, v=(0.9, 1.1)
+    ) -> None:
+        self.bus.append([bus, kind, pd, qd, gs, bs, 1, 1, 0, 230, 1, v[1], v[0]])
+
+    def add_gen(self, bus: int, p=(0.0, 1000.0), q=(-1000.0, 1000.0), cost=(0.0, 10.0, 0.0), status: int = 1) -> None:
+        """``cost`` are polynomial coefficients, highest first, or a list of (MW, $/h) points."""
+        self.gen.append([bus, 0, 0, q[1], q[0], 1, self.base, status, p[1], p[0]])
+        if isinstance(cost, list):
+            flat = [value for point in cost for value in point]
+            self.gencost.append([1, 0, 0, len(cost), *flat])
+        else:
+            self.gencost.append([2, 0, 0, len(cost), *cost])
+
+    def add_branch(
+        self, i: int, j: int, r=0.0, x=0.1, b=0.0, rate=0.0, tap=0.0, shift=0.0, angle=(-60.0, 60.0), status: int = 1
+    ) -> None:
+        self.branch.append([i, j, r, x, b, rate, rate, rate, tap, shift, status, *angle])
+
+    def text(self) -> str:
+        width = max(len(row) for row in self.gencost)
+        padded = [row + [0.0] * (width - len(row)) for row in self.gencost]
+        tables = {"bus": self.bus, "gen": self.gen, "branch": self.branch, "gencost": padded}
+        parts = ["function mpc = tiny", "mpc.version = '2';", f"mpc.baseMVA = {self.base!r};"]
+        for name, rows in tables.items():
+            body = "\n".join("\t" + "\t".join(repr(value) for value in row) + ";" for row in rows)
+            parts.append(f"mpc.{name} = [\n{body}\n];")
+        return "\n".join(parts) + "\n"
+
+
+def two_bus_net() -> Matpower:
+    """A generator, a line and a load with recognisable demands: 41.75 MW and 13.25 MVAr."""
+    net = Matpower()
+    net.add_bus(1, kind=3)
+    net.add_bus(2, pd=41.75, qd=13.25)
+    net.add_gen(1)
+    net.add_branch(1, 2, r=0.01, rate=90.0)
+    return net
+
+
+def optimum(case: Case, formulation: Formulation = Formulation.AC) -> FollowerSolution:
+    """O at the case's own demands; fails the test if the solver does not converge."""
+    model = build_model(case.network, formulation)
+    solution = Follower(model.program).solve(model.layout.to_program(case.demand.reveal()))
+    assert solution.converged, solution.detail
+    return solution
+
+
+@pytest.fixture
+def load_text(tmp_path: Path) -> Callable[[str], Case]:
+    def load(text: str, name: str = "tiny.m") -> Case:
+        path = tmp_path / name
+        path.write_text(text)
+        return load_case(str(path))
+
+    return load
+
+
+@dataclass(frozen=True)
+class CliResult:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., CliResult]:
+    """Run the command line in this process."""
+
+    def run(*arguments: object) -> CliResult:
+        monkeypatch.setattr(sys, "argv", ["gridveil", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return CliResult(code, captured.out, captured.err)
+
+    return run
