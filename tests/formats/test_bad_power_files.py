@@ -47,6 +47,8 @@ TEXTS = {
     "active limits crossed": (changed("gen", 0, 9, 2000.0), "generator 1"),
     "reactive limits crossed": (changed("gen", 0, 4, 2000.0), "generator 1"),
     "angle limits crossed": (changed("branch", 0, 11, 61.0), "branch 1"),
+    "cost beyond all numbers": (changed("gencost", 0, 4, 1e305), "generator 1"),
+    "base beyond all numbers": (two_bus_net().text().replace("100.0;", "1e308;", 1), "base"),
     "base of zero": (two_bus_net().text().replace("100.0;", "0;", 1), "base"),
     "a word for a number": (two_bus_net().text().replace("41.75", "4l.75"), "hidden"),
     "piecewise cost not convex": (

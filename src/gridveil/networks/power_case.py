@@ -11,6 +11,7 @@ from gridveil.networks.power import Bools, Branches, Buses, Floats, Generators, 
 from gridveil.networks.power_costs import costs_from_curves
 
 UNLIMITED_ANGLE = np.deg2rad(90.0)  # files write ±360 or ±90 degrees, or twice 0, for "no limit"
+BASE_RANGE = (1e-6, 1e9)  # MVA; beyond it per-unit values lose all meaning
 DEFAULT_ANGLE = np.deg2rad(60.0)  # what stands in for "no limit", as in PowerModels
 
 
@@ -97,8 +98,8 @@ def _check_size(tables: PowerTables) -> None:
     ids, counts = np.unique(tables.bus.id, return_counts=True)
     if counts.max() > 1:
         raise InputError(f"bus id {ids[counts.argmax()]} appears {counts.max()} times; give each bus an id of its own")
-    if not (np.isfinite(tables.base_mva) and tables.base_mva > 0):
-        raise InputError("baseMVA must be a positive number; correct it in the file")
+    if not BASE_RANGE[0] <= tables.base_mva <= BASE_RANGE[1]:
+        raise InputError("baseMVA must be a positive number of usual size; correct it in the file")
     if len(tables.load.bus_id) == 0:
         raise InputError(
             "the network has no loads, so there is nothing to protect; check that the file is a whole case"

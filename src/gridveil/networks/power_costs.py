@@ -64,8 +64,11 @@ def costs_from_curves(curves: Sequence[CostCurve | None], base_mva: float, bus_i
     for i, curve in enumerate(curves):
         if curve is None:
             continue
-        for k, coefficient in enumerate(reversed(curve.polynomial)):
-            polynomial[k, i] = coefficient * base_mva**k
+        with np.errstate(over="ignore"):
+            coefficients = np.array(curve.polynomial[::-1]) * np.float64(base_mva) ** np.arange(len(curve.polynomial))
+        if not np.all(np.isfinite(coefficients)):
+            raise InputError(f"generator {i + 1} at bus {bus_id[i]}: a cost coefficient is too large; correct the cost row")
+        polynomial[: len(coefficients), i] = coefficients
         if curve.points:
             where = f"generator {i + 1} at bus {bus_id[i]}"
             xy = np.array(curve.points) / (base_mva, 1.0)
