@@ -1,0 +1,86 @@
+"""Scalar Laplace: calibration against OpenDP's own privacy map, closed forms, lazy import."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridveil.errors import InputError
+from gridveil.privacy.scalar_laplace import ScalarLaplace
+
+parameters = st.fractions(min_value="1/100", max_value=20, max_denominator=1000)
+
+
+@settings(deadline=None)
+@given(epsilon=parameters, alpha=parameters, steps=st.integers(1, 10**5))
+def test_opendp_grants_the_claimed_privacy_and_no_noise_is_wasted(
+    epsilon: Fraction, alpha: Fraction, steps: int
+) -> None:
+    """When alpha is a whole number of steps the bound is tight: there the float scale must still be large enough."""
+    mechanism = ScalarLaplace(epsilon=epsilon, alpha=alpha, step=alpha / steps)
+    granted = Fraction(mechanism._measurement.map(steps + 1))
+    assert granted <= epsilon
+    assert mechanism.rate * (steps + 1) <= epsilon
+    assert mechanism.exact_scale >= (alpha + mechanism.step) / epsilon
+    assert granted > epsilon * (1 - Fraction(1, 2**48))
+
+
+def test_a_scale_for_which_opendp_grants_too_little_is_refused() -> None:
+    mechanism = ScalarLaplace(epsilon=1, alpha=1, step="1/512")
+    mechanism._steps_per_scale *= 0.999
+    with pytest.raises(RuntimeError, match="less privacy"):
+        mechanism.add_noise(np.zeros(1))
+
+
+@settings(deadline=None)
+@given(alpha=parameters, steps=st.integers(1, 3000), value=st.floats(-100, 100), share=st.floats(-1, 1))
+def test_adjacent_values_are_indistinguishable(alpha: Fraction, steps: int, value: float, share: float) -> None:
+    mechanism = ScalarLaplace(epsilon=1, alpha=alpha, step=3 * alpha / steps)
+    other = value + float(alpha) * share
+    if abs(Fraction(other) - Fraction(value)) > alpha:
+        return  # float rounding took the pair out of the adjacency
+    index = mechanism.lattice_index(np.array([value, other]))
+    assert mechanism.rate * abs(int(index[1] - index[0])) <= 1
+
+
+@pytest.mark.parametrize("step", ["1/1000", "1/3", "7"])
+def test_expected_square_against_the_sum(step: str) -> None:
+    mechanism = ScalarLaplace(epsilon=1, alpha="0.5", step=step)
+    offsets = np.arange(-100_000, 100_001.0)
+    weights = np.exp(-float(mechanism.rate) * np.abs(offsets))
+    expected = float(mechanism.step) ** 2 * float((offsets**2 * weights).sum() / weights.sum())
+    assert mechanism.expected_square == pytest.approx(expected, rel=1e-11)
+
+
+def test_draws_are_centred_on_the_rounded_value_with_the_stated_spread() -> None:
+    mechanism = ScalarLaplace(epsilon=1, alpha=1, step="1/512")
+    truth = np.tile([123.4567, -0.001], 20_000)
+    noisy = mechanism.add_noise(truth)
+    assert noisy.index.shape == truth.shape
+    assert noisy.index.dtype == np.int64
+    assert np.array_equal(noisy.values, noisy.index / 512)
+    noise = noisy.values - np.rint(truth * 512) / 512
+    spread = math.sqrt(mechanism.expected_square)
+    assert abs(noise.mean()) < 6 * spread / math.sqrt(len(noise))
+    # The kurtosis of the Laplace law is 6.
+    assert (noise**2).mean() / spread**2 == pytest.approx(1, abs=6 * math.sqrt(5 / len(noise)))
+
+
+def test_complex_loads_are_refused() -> None:
+    with pytest.raises(InputError, match="real values"):
+        ScalarLaplace(epsilon=1, alpha=1, step="1/512").add_noise(np.zeros(3, dtype=complex))
+
+
+def test_importing_the_mechanisms_loads_no_slow_library() -> None:
+    code = (
+        "import sys, gridveil.privacy.scalar_laplace, gridveil.privacy.planar_laplace, gridveil.privacy.sampler_audit;"
+        "sys.exit(any(name in sys.modules for name in ('opendp', 'scipy')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
