@@ -28,6 +28,11 @@ class SecretDemand:
         """Give the true values (read-only). Only curator-side code may call this."""
         return self.__values
 
+    @property
+    def is_complex(self) -> bool:
+        """Whether the demands are complex power rather than one real quantity."""
+        return np.iscomplexobj(self.__values)
+
     def scaled(self, factor: float) -> SecretDemand:
         """Give the same demands in another unit, without revealing them."""
         return SecretDemand(self.__values * factor)

@@ -6,22 +6,28 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 
+from gridveil.networks.dcopf import dc_opf
 from gridveil.networks.opf_common import (
     Rows,
     Variable,
     constant,
+    constraint_angle_difference,
     constraint_cost_level,
     equal_to_zero,
     objective_generation_cost,
     pick,
     stack,
     sum_at,
+    variable_angle,
     variable_cost_level,
     variable_generation,
 )
 from gridveil.networks.power import Grid, PowerNetwork
-from gridveil.programs import ParametricProgram
+from gridveil.programs import Follower, ParametricProgram
+
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +79,20 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
         x_start=np.concatenate([v.start for v in variables]),
         proxy=ca.sum1(p_load),
         cost_unit="$/h",
+        more_starts=(lambda d: start_from_dc(network, d),),
     )
 
 
-def variable_angle(grid: Grid) -> Variable:
-    """∠V, with (2): zero at the reference of each island."""
-    bound = np.full(grid.n_bus, np.inf)
-    bound[grid.reference] = 0.0
-    return Variable(-bound, bound, np.zeros(grid.n_bus))
+def start_from_dc(network: PowerNetwork, d: Vector) -> Vector:
+    """Angles and active power of the DC optimum at the active part of d (wherever its solver ended), |V| and Q as at first."""
+    grid = network.grid
+    n_bus, n_gen = grid.n_bus, len(grid.generator.bus)
+    rough = Follower(dc_opf(network)).solve(d[: len(grid.load_bus)]).x
+    magnitude, reactive = (
+        variable_magnitude(grid).start,
+        variable_generation(grid.generator.q_min, grid.generator.q_max).start,
+    )
+    return np.concatenate([rough[:n_bus], magnitude, rough[n_bus : n_bus + n_gen], reactive, rough[n_bus + n_gen :]])
 
 
 def variable_magnitude(grid: Grid) -> Variable:
@@ -116,12 +128,6 @@ def constraint_power_balance(
     active = at_generator @ generation[0] - at_load @ load[0] - active_out
     reactive = at_generator @ generation[1] - at_load @ load[1] - reactive_out
     return equal_to_zero(ca.vertcat(active, reactive))
-
-
-def constraint_angle_difference(grid: Grid, angle: ca.MX) -> Rows:
-    """(4): angle difference across each branch."""
-    difference = pick(angle, grid.from_bus) - pick(angle, grid.to_bus)
-    return Rows(difference, grid.angle_min, grid.angle_max)
 
 
 def constraint_thermal_limit(grid: Grid, flows: Flows) -> Rows:

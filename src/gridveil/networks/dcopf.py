@@ -5,16 +5,17 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 
-from gridveil.networks.acopf import constraint_angle_difference, variable_angle
 from gridveil.networks.opf_common import (
     Rows,
     constant,
+    constraint_angle_difference,
     constraint_cost_level,
     equal_to_zero,
     objective_generation_cost,
     pick,
     stack,
     sum_at,
+    variable_angle,
     variable_cost_level,
     variable_generation,
 )

@@ -1,4 +1,4 @@
-"""Which equations describe the flow; apart, so that the command line can name them without loading the models."""
+"""The choices that shape a program; apart, so that the command line can name them without loading the models."""
 
 from enum import Enum
 
@@ -8,3 +8,10 @@ class Formulation(Enum):
 
     AC = "ac"
     DC = "dc"
+
+
+class DemandBounds(Enum):
+    """What released active demands must satisfy: nothing (the paper's setting), or to be zero or more."""
+
+    NONE = "none"
+    NONNEGATIVE = "nonnegative"

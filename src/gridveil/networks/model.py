@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gridveil.networks.acopf import ac_opf
 from gridveil.networks.dcopf import dc_opf
-from gridveil.networks.formulation import Formulation
+from gridveil.networks.formulation import DemandBounds, Formulation
 from gridveil.networks.power import PowerNetwork
 from gridveil.programs import ParametricProgram
 
@@ -49,8 +49,13 @@ class Model:
     layout: DemandLayout
 
 
-def build_model(network: PowerNetwork, formulation: Formulation) -> Model:
+def build_model(
+    network: PowerNetwork, formulation: Formulation, demand_bounds: DemandBounds = DemandBounds.NONE
+) -> Model:
     """Give the optimal power flow of a network in the chosen formulation."""
-    if formulation is Formulation.AC:
-        return Model(ac_opf(network), DemandLayout(network.served, with_reactive=True))
-    return Model(dc_opf(network), DemandLayout(network.served, with_reactive=False))
+    with_reactive = formulation is Formulation.AC
+    program = ac_opf(network) if with_reactive else dc_opf(network)
+    if demand_bounds is DemandBounds.NONNEGATIVE:
+        active = np.arange(program.n_d) < network.served.sum()
+        program = replace(program, d_lower=np.where(active, 0.0, -np.inf))
+    return Model(program, DemandLayout(network.served, with_reactive=with_reactive))

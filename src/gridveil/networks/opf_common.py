@@ -1,4 +1,4 @@
-"""What the AC and the DC form share: generator variables, their bounds and the objective (1) of Model 1."""
+"""What the AC and the DC form share: angles, generation and the objective (1) of Model 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.power import Generators
+from gridveil.networks.power import Generators, Grid
 from gridveil.networks.power_costs import GeneratorCosts
 
 Floats = NDArray[np.float64]
@@ -64,6 +64,13 @@ def sum_at(bus: Ints, n_bus: int) -> ca.DM:
     return ca.DM.triplet(bus.tolist(), list(range(len(bus))), ca.DM.ones(len(bus)), n_bus, len(bus))
 
 
+def variable_angle(grid: Grid) -> Variable:
+    """∠V, with (2): zero at the reference of each island."""
+    bound = np.full(grid.n_bus, np.inf)
+    bound[grid.reference] = 0.0
+    return Variable(-bound, bound, np.zeros(grid.n_bus))
+
+
 def variable_generation(lower: Floats, upper: Floats) -> Variable:
     """Bounds (5); the start is the middle of the range, or its finite end."""
     return Variable(lower, upper, _middle(lower, upper))
@@ -77,6 +84,12 @@ def variable_cost_level(cost: GeneratorCosts, generator: Generators) -> Variable
     level = np.searchsorted(cost.piecewise, cost.line_generator)
     np.maximum.at(start, level, cost.line_slope * middle[cost.line_generator] + cost.line_intercept)
     return Variable(np.full(n, -np.inf), np.full(n, np.inf), start)
+
+
+def constraint_angle_difference(grid: Grid, angle: ca.MX) -> Rows:
+    """(4): angle difference across each branch."""
+    difference = pick(angle, grid.from_bus) - pick(angle, grid.to_bus)
+    return Rows(difference, grid.angle_min, grid.angle_max)
 
 
 def constraint_cost_level(cost: GeneratorCosts, p: ca.MX, level: ca.MX) -> Rows:

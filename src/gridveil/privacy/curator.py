@@ -2,11 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from gridveil.networks.case import Case
 from gridveil.networks.model import Model
-from gridveil.programs import Follower, FollowerSolution
+from gridveil.privacy.noisy import NoisyDemand
+from gridveil.programs import FollowerSolution
+from gridveil.secret import SecretDemand
+
+Vector = NDArray[np.float64]
+Solve = Callable[[Vector], FollowerSolution]
 
 
-def solve_true(case: Case, model: Model, follower: Follower) -> FollowerSolution:
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Distances to the true demands, ‖· − d°‖/‖d°‖ over all load sites. Never to be published."""
+
+    distance_noisy: float
+    distance_highpoint: float
+    distance_released: float
+
+
+def solve_true(case: Case, model: Model, solve: Solve) -> FollowerSolution:
     """O(d°): the optimum at the true demands. The result reveals them in part and must stay with the curator."""
-    return follower.solve(model.layout.to_program(case.demand.reveal()))
+    return solve(model.layout.to_program(case.demand.reveal()))
+
+
+def solve_at(data: SecretDemand, solve: Solve) -> FollowerSolution:
+    """O at the true data of a program of the user's own, where each entry of d is one participant."""
+    return solve(data.reveal())
+
+
+def compare(case: Case, model: Model, noisy: NoisyDemand, highpoint: Vector, released: NDArray[Any]) -> Comparison:
+    """Measure how far noisy, high-point and released demands are from the true ones. ``highpoint`` is the program's d."""
+    truth = case.demand.reveal()
+    norm = float(np.linalg.norm(truth))
+
+    def distance(sites: NDArray[Any]) -> float:
+        return float(np.linalg.norm(sites - truth)) / norm
+
+    return Comparison(
+        distance_noisy=distance(noisy.values),
+        distance_highpoint=distance(model.layout.to_sites(highpoint, noisy.values)),
+        distance_released=distance(released),
+    )
+
+
+def demand_table(case: Case, noisy: NoisyDemand, released: NDArray[Any]) -> list[tuple[int, complex, complex, complex]]:
+    """List (bus id, true, noisy, released) per load site, per unit. Never to be published."""
+    buses = case.network.bus.id[case.network.load.bus]
+    rows = zip(buses.tolist(), case.demand.reveal().tolist(), noisy.values.tolist(), released.tolist(), strict=True)
+    return list(rows)

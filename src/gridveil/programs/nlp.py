@@ -90,7 +90,7 @@ class NlpSolver:
 
     def __init__(self, name: str, *, x: ca.MX, p: ca.MX, f: ca.MX, g: ca.MX, verbose: bool = False) -> None:
         self._name = name
-        self._problem: dict[str, Any] = {"x": x, "p": p, "f": f, "g": g}
+        self._problem: dict[str, Any] = {"x": x, "p": p, "f": ca.densify(f), "g": g}
         self._print_level = 5 if verbose else 0
 
     @cached_property

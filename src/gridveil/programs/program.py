@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import casadi as ca
@@ -20,8 +21,9 @@ class ParametricProgram:
     The paper writes g(x, d) ≥ 0 and x ≥ 0; here both are two-sided, so equalities need no pairs of rows:
     ``g_lower ≤ g(x, d) ≤ g_upper`` and ``x_lower ≤ x ≤ x_upper`` (±inf where there is no bound).
 
-    ``x_start`` may be built from public data only. ``proxy`` is the paper's concave m(d): O(d) is expected to grow with it.
-    Demands and prices raise the cost, so their sum is the natural proxy (and the default); capacities lower it: minus the sum.
+    ``x_start`` may be built from public data only; ``more_starts`` make further ones from data that is not secret.
+    ``proxy`` is the paper's concave m(d): O(d) is expected to grow with it. Demands and prices raise the cost, so their
+    sum is the natural proxy (and the default); capacities lower it: minus the sum.
     ``d_lower`` and ``d_upper`` bound the data that may be released; the paper's setting is no bounds.
     """
 
@@ -39,6 +41,7 @@ class ParametricProgram:
     d_lower: Vector = field(default=None)  # type: ignore[arg-type]
     d_upper: Vector = field(default=None)  # type: ignore[arg-type]
     cost_unit: str = "cost"
+    more_starts: tuple[Callable[[Vector], Vector], ...] = ()
 
     def __post_init__(self) -> None:
         if self.proxy is None:

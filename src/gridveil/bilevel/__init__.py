@@ -1,0 +1,1 @@
+"""Post-processing: from noisy demands and a cost target to demands whose optimum keeps that cost."""

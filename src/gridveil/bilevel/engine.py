@@ -1,0 +1,111 @@
+"""The solves that Algorithm 1 is made of, for one program: O, HPR and O↑, with the starts and retries of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.bilevel.relaxations import Elastic, HighPoint, JointSolution, Push
+from gridveil.privacy.noisy import CostTarget
+from gridveil.programs import Follower, FollowerSolution, ParametricProgram, Status
+
+Vector = NDArray[np.float64]
+
+RELAXED_BAND = 10.0  # how much wider the band is that gives HPR a last start
+WORSE_THAN_START = 1e-6  # relative: a follower that ends above the x it started from went to a worse optimum
+
+
+class Engine:
+    """Compiled problems of one program, reused for any noisy data and any band."""
+
+    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
+        self.program = program
+        self._verbose = verbose
+
+    @cached_property
+    def follower(self) -> Follower:
+        """O(d)."""
+        return Follower(self.program, verbose=self._verbose)
+
+    @cached_property
+    def _highpoint(self) -> HighPoint:
+        return HighPoint(self.program, verbose=self._verbose)
+
+    @cached_property
+    def _push(self) -> Push:
+        return Push(self.program, verbose=self._verbose)
+
+    @cached_property
+    def _elastic(self) -> Elastic:
+        return Elastic(self.program, verbose=self._verbose)
+
+    def highpoint(self, noisy: Vector, band: CostTarget) -> JointSolution:
+        """HPR from one start after another until it converges; all of them use public data, d̃ and the band alone."""
+        inside = np.clip(noisy, self.program.d_lower, self.program.d_upper)
+        for x, d in self._highpoint_starts(noisy, inside, band):
+            solution = self._highpoint.solve(noisy, band, x=x, d=d)
+            if solution.status is Status.ACCEPTABLE:
+                solution = self._highpoint.solve(noisy, band, x=solution.x, d=solution.d)
+            if solution.converged:
+                return solution
+        return solution
+
+    def _highpoint_starts(self, noisy: Vector, inside: Vector, band: CostTarget) -> Iterator[tuple[Vector, Vector]]:
+        yield self.program.x_start, inside
+        for make_start in self.program.more_starts:
+            yield make_start(inside), inside
+        relaxed = replace(band, beta=RELAXED_BAND * band.beta)
+        near = self._highpoint.solve(noisy, relaxed, x=self.program.x_start, d=inside)
+        yield near.x, near.d
+        feasible = self._elastic.solve(inside)
+        yield feasible.x, feasible.d
+
+    def solve_afresh(self, d: Vector) -> FollowerSolution:
+        """O(d) from public starts: the flat one, the program's others, and the x of the nearest feasible data."""
+        solution = self.follower.solve(d)
+        for make_start in (*self.program.more_starts, self._nearest_feasible):
+            if solution.converged:
+                break
+            solution = self.follower.solve(d, start=make_start(d))
+        return solution
+
+    def _nearest_feasible(self, d: Vector) -> Vector:
+        return self._elastic.solve(d).x
+
+    def push(self, noisy: Vector, band: CostTarget, delta: float, starts: list[JointSolution]) -> JointSolution:
+        """O↑(δ), warm from the last push, then cold from each of the earlier points until one converges."""
+        last = starts[-1]
+        if len(starts) > 1:
+            solution = self._push.solve(noisy, band, delta, start=last, warm=True)
+            if solution.converged:
+                return solution
+        for start in dict.fromkeys([last, starts[0]]):
+            solution = self._push.solve(noisy, band, delta, start=start, warm=False)
+            if solution.converged:
+                return solution
+        return solution
+
+    def follow(self, joint: JointSolution, previous: FollowerSolution | None) -> FollowerSolution:
+        """O(d) from the x in hand, so that a local solver cannot return a worse point than that x.
+
+        Multipliers of an earlier follower solve make it quick; if that fails, or ends above f(x), it starts again without.
+        """
+        if previous is not None:
+            warm = replace(previous, point=replace(previous.point, x=joint.x))
+            solution = self.follower.solve(joint.d, warm=warm)
+            if solution.converged and solution.cost <= _just_above(joint.cost):
+                return solution
+        return self.follower.solve(joint.d, start=joint.x)
+
+    def verify(self, d: Vector, known: FollowerSolution) -> FollowerSolution:
+        """Solve O(d) afresh; O(d) is the lower of the two costs that converged."""
+        fresh = self.solve_afresh(d)
+        return min((s for s in (known, fresh) if s.converged), key=lambda s: s.cost, default=fresh)
+
+
+def _just_above(cost: float) -> float:
+    return cost + WORSE_THAN_START * max(1.0, abs(cost))

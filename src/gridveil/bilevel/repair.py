@@ -1,0 +1,37 @@
+"""Post-processing of a network's noisy demands: sees d̃, the cost target and public data, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.bilevel.algorithm1 import ETA, solve_bilevel
+from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.result import BilevelResult, HighPointResult
+from gridveil.errors import NoReleaseError
+from gridveil.networks.model import DemandLayout
+from gridveil.privacy.noisy import CostTarget, NoisyDemand
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleasedDemand:
+    """d*: one value per load site, per unit, as private as the noisy demand it was made from."""
+
+    values: NDArray[Any]
+    result: BilevelResult
+    highpoint: HighPointResult
+
+
+def repair(
+    engine: Engine, layout: DemandLayout, noisy: NoisyDemand, target: CostTarget, *, eta: float = ETA
+) -> ReleasedDemand:
+    """Find d* with O(d*) in the band; sites that take no part in the flow keep their noisy value."""
+    result = solve_bilevel(engine, layout.to_program(noisy.values), target, eta=eta)
+    if result.d is None or result.highpoint is None:
+        raise NoReleaseError(f"no release: {result.ending.value}; try a larger beta, a smaller alpha or another draw")
+    values = np.array(layout.to_sites(result.d, noisy.values))
+    values.setflags(write=False)
+    return ReleasedDemand(values=values, result=result, highpoint=result.highpoint)
