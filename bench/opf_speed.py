@@ -35,7 +35,7 @@ def gridveil_run(name: str) -> Callable[[], float]:
 
     def run() -> float:
         model = build_model(case.network, Formulation.AC)
-        solution = solve_true(case, model, Follower(model.program))
+        solution = solve_true(case, model, Follower(model.program).solve)
         return solution.cost if solution.converged else float("nan")
 
     return run

@@ -58,7 +58,7 @@ def main() -> int:
         clock = time.perf_counter()
         case = load_case(source)
         model = build_model(case.network, formulation)
-        solution = solve_true(case, model, Follower(model.program))
+        solution = solve_true(case, model, Follower(model.program).solve)
         difference = solution.cost / published - 1
         good = solution.converged and abs(difference) <= TOLERANCE
         bad += not good

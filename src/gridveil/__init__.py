@@ -1,3 +1,28 @@
 """Publish networks whose customer demands are differentially private, feasible and true to cost."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gridveil.networks.load import load_case
+    from gridveil.programs import ParametricProgram
+    from gridveil.release.own_problem import protect
+
 __version__ = "0.1.0"
+__all__ = ["ParametricProgram", "__version__", "load_case", "protect"]
+
+_HOMES = {
+    "ParametricProgram": "gridveil.programs",
+    "load_case": "gridveil.networks.load",
+    "protect": "gridveil.release.own_problem",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load public names when they are first used, so that importing gridveil stays quick."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gridveil' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

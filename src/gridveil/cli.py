@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +15,8 @@ from rich.table import Table
 
 from gridveil import __version__
 from gridveil.errors import GridveilError, InputError
-from gridveil.networks.formulation import Formulation
+from gridveil.networks.formulation import DemandBounds, Formulation
+from gridveil.release.method import Method
 
 NOT_SOLVED = 3
 
@@ -77,15 +80,17 @@ def solve(
 
     Example: gridveil solve veil9 --formulation dc --json
     """
+    from gridveil.bilevel.engine import Engine
     from gridveil.networks.load import load_case
     from gridveil.networks.model import build_model
     from gridveil.privacy.curator import solve_true
-    from gridveil.programs import Follower
 
     loaded = load_case(case)
     model = build_model(loaded.network, formulation)
-    follower = Follower(model.program, verbose=verbose and not as_json)
-    solution = solve_true(loaded, model, follower)
+    engine = Engine(model.program, verbose=verbose and not as_json)
+    build_seconds = engine.follower.build_seconds
+    clock = time.perf_counter()
+    solution = solve_true(loaded, model, engine.solve_afresh)
     report = {
         "case": loaded.name,
         "formulation": formulation.value,
@@ -93,12 +98,57 @@ def solve(
         "status": solution.status.value,
         "cost": solution.cost if solution.converged else None,
         "iterations": solution.iterations,
-        "build_seconds": follower.build_seconds,
-        "solve_seconds": solution.seconds,
+        "build_seconds": build_seconds,
+        "solve_seconds": time.perf_counter() - clock,
     }
     _show(report, as_json, case)
     if not solution.converged:
         raise typer.Exit(NOT_SOLVED)
+
+
+@app.command()
+def release(
+    case: CaseArgument,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write: public/ for the world, curator/ for you alone.")],
+    epsilon: Annotated[str, typer.Option(help="Privacy parameter ε; smaller protects more.")] = "1",
+    alpha: Annotated[
+        str, typer.Option(help="How much of one site's demand is hidden, per unit of the case's base.")
+    ] = "0.1",
+    beta: Annotated[
+        str, typer.Option(help="How far the optimal cost may move: a share (1%) or an amount (250).")
+    ] = "1%",
+    method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.BISECTION,
+    demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
+    seed: Annotated[int | None, typer.Option(help="Seed: makes a repeatable SIMULATION that protects nobody.")] = None,
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="Write a seeded run into public/ all the same.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a case with private demands whose optimal cost stays within beta.
+
+    Example: gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --out released
+    """
+    from gridveil.networks.load import load_case
+    from gridveil.privacy.noisy import Tolerance
+    from gridveil.release.export import check_destination, export
+    from gridveil.release.pipeline import make_release
+    from gridveil.release.settings import ReleaseSettings
+    from gridveil.release.summary import summary
+
+    settings = ReleaseSettings(
+        epsilon=epsilon,
+        alpha=alpha,
+        beta=Tolerance.parse(beta),
+        seed=seed,
+        method=method,
+        demand_bounds=demand_bounds,
+    )
+    loaded = load_case(case)
+    check_destination(out)
+    made = make_release(loaded, settings)
+    files = export(made, out, simulation_as_public=simulation)
+    _show(summary(made) | {"files": files}, as_json, case)
 
 
 def _show(report: Mapping[str, object], as_json: bool, title: str) -> None:
@@ -114,6 +164,8 @@ def _show(report: Mapping[str, object], as_json: bool, title: str) -> None:
 def _plain(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key.replace('_', ' ')}: {_plain(item)}" for key, item in value.items())
     if isinstance(value, list):
         return "\n".join(_plain(item) for item in value) or "none"
     return str(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import powerio
 import pytest
+
 from conftest import optimum
 from gridveil.formats.builtin import resolve_case
 from gridveil.networks.formulation import Formulation

@@ -1,0 +1,1 @@
+"""The pipeline from a case to a published folder."""

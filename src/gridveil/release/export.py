@@ -1,0 +1,81 @@
+"""Write a release: DIR/public for the world, DIR/curator for the curator alone. Nothing is public before it is verified."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from gridveil.bilevel.engine import Engine
+from gridveil.errors import InputError, NoReleaseError
+from gridveil.formats.power_write import writable_format, write_power_network
+from gridveil.networks.formulation import Formulation
+from gridveil.networks.load import load_case
+from gridveil.networks.model import build_model
+from gridveil.networks.power_export import public_tables
+from gridveil.privacy.curator import demand_table, solve_true
+from gridveil.release.card import card
+from gridveil.release.pipeline import Release
+from gridveil.release.summary import summary
+
+PUBLIC, SIMULATION, CURATOR = "public", "simulation", "curator"
+TITLE, SIMULATION_TITLE = "gridveil_release", "SIMULATION_NOT_PRIVATE"
+
+
+def check_destination(folder: Path) -> None:
+    """Refuse, before any budget is spent, a folder that already holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: already exists and is not an empty folder; choose another --out")
+
+
+def export(release: Release, folder: Path, *, simulation_as_public: bool) -> list[str]:
+    """Write both folders and list the files, relative to ``folder``.
+
+    A simulation goes to DIR/simulation instead of DIR/public, unless the caller insists.
+    """
+    check_destination(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    simulated = release.noisy.simulation
+    name = SIMULATION if simulated and not simulation_as_public else PUBLIC
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".staging-") as staging:
+        staged = Path(staging) / name
+        staged.mkdir()
+        _write_public(release, staged)
+        _write_curator(release, folder / CURATOR)
+        shutil.move(str(staged), str(folder / name))
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def _write_public(release: Release, folder: Path) -> None:
+    tables = public_tables(release.case.network, release.released.values)
+    title = SIMULATION_TITLE if release.noisy.simulation else TITLE
+    path = write_power_network(tables, folder, writable_format(release.case.file_format), title=title)
+    _verify_written(release, path)
+    (folder / "card.yaml").write_text(yaml.safe_dump(card(release), sort_keys=False, allow_unicode=True))
+
+
+def _verify_written(release: Release, path: Path) -> None:
+    """Read the file back as a stranger would, solve it, and insist that its optimum lies in the band."""
+    written = load_case(str(path))
+    model = build_model(written.network, Formulation.AC)
+    solution = solve_true(written, model, Engine(model.program).solve_afresh)
+    if not (solution.converged and release.target.contains(solution.cost)):
+        raise NoReleaseError(
+            f"the written {release.case.file_format} file does not keep the optimum in the band: the format loses a part "
+            "of the network; convert the case to MATPOWER first"
+        )
+
+
+def _write_curator(release: Release, folder: Path) -> None:
+    folder.mkdir()
+    report = {"warning": "contains true demands: do not share"} | summary(release)
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    with (folder / "demands.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["bus", *(f"{kind}_{part}_pu" for kind in ("true", "noisy", "released") for part in ("p", "q"))])
+        for bus, *powers in demand_table(release.case, release.noisy, release.released.values):
+            table.writerow([bus, *(value for power in powers for value in (power.real, power.imag))])
