@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gridveil.networks.load import load_case
+    from gridveil.privacy.ledger import Ledger
     from gridveil.programs import ParametricProgram
     from gridveil.release.own_problem import protect
 
 __version__ = "0.1.0"
-__all__ = ["ParametricProgram", "__version__", "load_case", "protect"]
+__all__ = ["Ledger", "ParametricProgram", "__version__", "load_case", "protect"]
 
 _HOMES = {
+    "Ledger": "gridveil.privacy.ledger",
     "ParametricProgram": "gridveil.programs",
     "load_case": "gridveil.networks.load",
     "protect": "gridveil.release.own_problem",

@@ -16,11 +16,13 @@ from rich.table import Table
 from gridveil import __version__
 from gridveil.errors import GridveilError, InputError
 from gridveil.networks.formulation import DemandBounds, Formulation
-from gridveil.release.method import Method
+from gridveil.release.choices import CostTargetMode, Method
 
 NOT_SOLVED = 3
 
 app = typer.Typer(add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+ledger_app = typer.Typer(no_args_is_help=True, help="The privacy budget of a data set.")
+app.add_typer(ledger_app, name="ledger")
 output = Console()
 
 CaseArgument = Annotated[
@@ -119,6 +121,22 @@ def release(
     ] = "1%",
     method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.BISECTION,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
+    cost_target: Annotated[
+        CostTargetMode, typer.Option(help="Where the cost target comes from.")
+    ] = CostTargetMode.PUBLIC,
+    forecast_cost: Annotated[float | None, typer.Option(help="The cost target, for --cost-target forecast.")] = None,
+    cost_sensitivity: Annotated[
+        str | None, typer.Option(help="For --cost-target private: the most one site can change the optimal cost.")
+    ] = None,
+    cost_share: Annotated[str, typer.Option(help="Share of ε spent on a private cost target.")] = "0.1",
+    confidence: Annotated[
+        float, typer.Option(help="β is widened to hold the true cost this surely (private target).")
+    ] = 0.95,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger of the data set; default: beside the case file.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Cap on total ε, when the ledger is first made.")] = None,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of an earlier release: use its noise again, at no cost.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed: makes a repeatable SIMULATION that protects nobody.")] = None,
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Write a seeded run into public/ all the same.")
@@ -131,24 +149,94 @@ def release(
     """
     from gridveil.networks.load import load_case
     from gridveil.privacy.noisy import Tolerance
+    from gridveil.release.budget import ledger_path, open_or_create
     from gridveil.release.export import check_destination, export
     from gridveil.release.pipeline import make_release
-    from gridveil.release.settings import ReleaseSettings
+    from gridveil.release.reuse import load_draw
+    from gridveil.release.settings import CostTargetSettings, ReleaseSettings
     from gridveil.release.summary import summary
 
     settings = ReleaseSettings(
         epsilon=epsilon,
         alpha=alpha,
         beta=Tolerance.parse(beta),
+        target=CostTargetSettings(
+            mode=cost_target,
+            forecast=forecast_cost,
+            sensitivity=cost_sensitivity,
+            share=cost_share,
+            confidence=confidence,
+        ),
         seed=seed,
         method=method,
         demand_bounds=demand_bounds,
     )
     loaded = load_case(case)
     check_destination(out)
-    made = make_release(loaded, settings)
+    book = None
+    if seed is None:
+        book = open_or_create(ledger or ledger_path(case), alpha=alpha, cap=budget)
+    draw = load_draw(reuse, loaded, book) if reuse is not None else None
+    made = make_release(loaded, settings, book, draw)
     files = export(made, out, simulation_as_public=simulation)
     _show(summary(made) | {"files": files}, as_json, case)
+
+
+@app.command()
+def audit(
+    case: CaseArgument = "veil9",
+    epsilon: Annotated[str, typer.Option(help="The ε to audit.")] = "1",
+    alpha: Annotated[str, typer.Option(help="The α to audit, per unit.")] = "0.1",
+    draws: Annotated[int, typer.Option(help="Draws for the goodness-of-fit test.")] = 1_000_000,
+    runs: Annotated[int, typer.Option(help="Releases from each of two neighbouring demands.")] = 300,
+    released: Annotated[
+        list[Path] | None, typer.Option(help="Folder of a release of CASE, to attack. Repeatable.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack our own sampler, pipeline and releases, and say what comes back.
+
+    Example: gridveil audit veil9 --runs 100 --draws 100000
+    """
+    from gridveil.networks.load import load_case
+    from gridveil.release.audit import attack_release, audit_mechanism, passed
+
+    loaded = load_case(case)
+    report = audit_mechanism(loaded, epsilon=epsilon, alpha=alpha, draws=draws, runs=runs)
+    if released:
+        report["attacks"] = attack_release(loaded, case, released)
+    _show({"case": loaded.name, "passed": passed(report)} | report, as_json, case)
+    if not passed(report):
+        raise typer.Exit(1)
+
+
+@ledger_app.command("show")
+def ledger_show(
+    source: Annotated[str, typer.Argument(help="A ledger file, or the case it belongs to.", metavar="LEDGER")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show what has been spent on a data set, and what remains.
+
+    Example: gridveil ledger show veil9
+    """
+    from gridveil.release.budget import describe_ledger, find_ledger
+
+    _show(describe_ledger(find_ledger(source)), as_json, source)
+
+
+@ledger_app.command("create")
+def ledger_create(
+    path: Annotated[Path, typer.Argument(help="File to make.", metavar="LEDGER")],
+    alpha: Annotated[str, typer.Option(help="The α at which totals are stated, per unit.")],
+    budget: Annotated[str | None, typer.Option(help="Cap on total ε.")] = None,
+) -> None:
+    """Start the ledger of a data set.
+
+    Example: gridveil ledger create veil9.ledger --alpha 0.1 --budget 3
+    """
+    from gridveil.privacy.ledger import Ledger
+
+    Ledger.create(path, alpha=alpha, cap=budget)
 
 
 def _show(report: Mapping[str, object], as_json: bool, title: str) -> None:

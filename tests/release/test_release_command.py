@@ -33,7 +33,7 @@ def test_simulation_ends_verified_and_keeps_its_cost(cli, tmp_path, seed):
     assert report["status"] == "verified" and report["simulation"] is True
     assert abs(report["cost_error"]) <= 0.01
     assert sorted(report["files"]) == [
-        "curator/demands.csv", "curator/report.json", "simulation/card.yaml", "simulation/network.m",
+        "curator/demands.csv", "curator/draw.json", "curator/report.json", "simulation/card.yaml", "simulation/network.m",
     ]  # fmt: skip
     written = load_case(str(tmp_path / "out" / "simulation" / "network.m"))
     assert optimum(written).cost == pytest.approx(report["cost"], rel=1e-6)
@@ -49,7 +49,7 @@ def test_a_simulation_says_so_and_stays_out_of_public(cli, tmp_path):
     assert not (tmp_path / "plain" / "public").exists()
     run(cli, "veil9", tmp_path / "insisted", "--seed", 1, "--simulation")
     public = tmp_path / "insisted" / "public"
-    assert yaml.safe_load((public / "card.yaml").read_text())["title"] == "SIMULATION, NOT PRIVATE"
+    assert yaml.safe_load((public / "card.yaml").read_text())["name"].startswith("SIMULATION, NOT PRIVATE")
     assert "SIMULATION_NOT_PRIVATE" in (public / "network.m").read_text()
 
 
@@ -61,7 +61,7 @@ def test_the_same_seed_gives_the_same_files(cli, tmp_path):
 
 
 def test_a_release_without_seed_is_private_and_new_each_time(cli, tmp_path):
-    reports = [run(cli, "veil9", tmp_path / name) for name in ("one", "two")]
+    reports = [run(cli, "veil9", tmp_path / name, "--ledger", tmp_path / "l.ledger") for name in ("one", "two")]
     assert all(not report["simulation"] for report in reports)
     texts = [(tmp_path / name / "public" / "network.m").read_text() for name in ("one", "two")]
     assert texts[0] != texts[1]

@@ -65,15 +65,19 @@ class Engine:
         yield feasible.x, feasible.d
 
     def solve_afresh(self, d: Vector) -> FollowerSolution:
-        """O(d) from public starts: the flat one, the program's others, and the x of the nearest feasible data."""
+        """O(d) from public starts: the flat one, the x of the nearest feasible data, and the program's others."""
         solution = self.follower.solve(d)
-        for make_start in (*self.program.more_starts, self._nearest_feasible):
+        for make_start in (self._feasible_start, *self.program.more_starts):
             if solution.converged:
                 break
             solution = self.follower.solve(d, start=make_start(d))
         return solution
 
-    def _nearest_feasible(self, d: Vector) -> Vector:
+    def nearest_feasible(self, d: Vector) -> JointSolution:
+        """HPR without its band: the data nearest to d that have any feasible x at all."""
+        return self._elastic.solve(d)
+
+    def _feasible_start(self, d: Vector) -> Vector:
         return self._elastic.solve(d).x
 
     def push(self, noisy: Vector, band: CostTarget, delta: float, starts: list[JointSolution]) -> JointSolution:

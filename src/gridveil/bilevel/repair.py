@@ -25,13 +25,30 @@ class ReleasedDemand:
     highpoint: HighPointResult
 
 
+def derived_cost(engine: Engine, layout: DemandLayout, noisy: NoisyDemand) -> float:
+    """A cost target that spends nothing: the optimal cost of the feasible demands nearest to d̃."""
+    nearest = engine.nearest_feasible(_data(layout, noisy))
+    solution = engine.follow(nearest, None) if nearest.converged else None
+    if solution is None or not solution.converged:
+        raise NoReleaseError(
+            "no cost target could be derived from the noisy demands; give a forecast of the cost instead"
+        )
+    return solution.cost
+
+
 def repair(
     engine: Engine, layout: DemandLayout, noisy: NoisyDemand, target: CostTarget, *, eta: float = ETA
 ) -> ReleasedDemand:
     """Find d* with O(d*) in the band; sites that take no part in the flow keep their noisy value."""
-    result = solve_bilevel(engine, layout.to_program(noisy.values), target, eta=eta)
+    result = solve_bilevel(engine, _data(layout, noisy), target, eta=eta)
     if result.d is None or result.highpoint is None:
         raise NoReleaseError(f"no release: {result.ending.value}; try a larger beta, a smaller alpha or another draw")
     values = np.array(layout.to_sites(result.d, noisy.values))
     values.setflags(write=False)
     return ReleasedDemand(values=values, result=result, highpoint=result.highpoint)
+
+
+def _data(layout: DemandLayout, noisy: NoisyDemand) -> NDArray[np.float64]:
+    if not isinstance(noisy, NoisyDemand):
+        raise TypeError("post-processing accepts noisy demands only")
+    return layout.to_program(noisy.values)

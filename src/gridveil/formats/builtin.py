@@ -9,7 +9,7 @@ from pathlib import Path
 from gridveil.errors import InputError
 
 PGLIB_PREFIX = "pglib_opf_"
-SHIPPED = ("veil9",)
+SHIPPED = ("veil2", "veil9")
 
 
 def resolve_case(source: str) -> Path:

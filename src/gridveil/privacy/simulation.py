@@ -6,7 +6,7 @@ from enum import Enum
 
 import numpy as np
 
-from gridveil.privacy.noisy import NoisyDemand
+from gridveil.privacy.noisy import MechanismFacts, NoisyDemand
 from gridveil.secret import SecretDemand
 
 
@@ -28,16 +28,21 @@ def simulate_laplace(
     generator, scale, n = np.random.default_rng(seed), alpha / epsilon, len(values)
     if np.iscomplexobj(values):
         noise = generator.gamma(2.0, scale, n) * np.exp(1j * generator.uniform(0.0, 2 * np.pi, n))
-        mechanism, expected_square = "planar Laplace", 6 * scale**2
+        name, expected_square = "planar Laplace (simulated)", 6 * scale**2
     else:
         noise = generator.laplace(0.0, scale, n)
-        mechanism, expected_square = "Laplace", 2 * scale**2
+        name, expected_square = "Laplace (simulated)", 2 * scale**2
     chosen = np.ones(n, dtype=bool) if sites is NoiseSites.ALL else values.real > 0
     return NoisyDemand(
         values=values + np.where(chosen, noise, 0),
-        epsilon=epsilon,
-        alpha=alpha,
-        mechanism=mechanism,
-        expected_square=expected_square,
+        mechanism=MechanismFacts(
+            name=name,
+            epsilon=epsilon,
+            alpha=alpha,
+            step=0.0,
+            scale=scale,
+            expected_square=expected_square,
+            proof_note="none: a simulation protects nobody",
+        ),
         simulation=True,
     )

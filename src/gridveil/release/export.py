@@ -18,8 +18,10 @@ from gridveil.networks.load import load_case
 from gridveil.networks.model import build_model
 from gridveil.networks.power_export import public_tables
 from gridveil.privacy.curator import demand_table, solve_true
+from gridveil.privacy.limits import limits_from_demand
 from gridveil.release.card import card
 from gridveil.release.pipeline import Release
+from gridveil.release.reuse import store_draw
 from gridveil.release.summary import summary
 
 PUBLIC, SIMULATION, CURATOR = "public", "simulation", "curator"
@@ -39,7 +41,7 @@ def export(release: Release, folder: Path, *, simulation_as_public: bool) -> lis
     """
     check_destination(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    simulated = release.noisy.simulation
+    simulated = release.draw.noisy.simulation
     name = SIMULATION if simulated and not simulation_as_public else PUBLIC
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staging-") as staging:
         staged = Path(staging) / name
@@ -52,7 +54,7 @@ def export(release: Release, folder: Path, *, simulation_as_public: bool) -> lis
 
 def _write_public(release: Release, folder: Path) -> None:
     tables = public_tables(release.case.network, release.released.values)
-    title = SIMULATION_TITLE if release.noisy.simulation else TITLE
+    title = SIMULATION_TITLE if release.draw.noisy.simulation else TITLE
     path = write_power_network(tables, folder, writable_format(release.case.file_format), title=title)
     _verify_written(release, path)
     (folder / "card.yaml").write_text(yaml.safe_dump(card(release), sort_keys=False, allow_unicode=True))
@@ -72,10 +74,14 @@ def _verify_written(release: Release, path: Path) -> None:
 
 def _write_curator(release: Release, folder: Path) -> None:
     folder.mkdir()
-    report = {"warning": "contains true demands: do not share"} | summary(release)
+    warnings = limits_from_demand(release.case)
+    report = {"warning": "contains true demands: do not share", "limits_that_reveal_demand": warnings} | summary(
+        release
+    )
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    store_draw(release.draw, folder)
     with (folder / "demands.csv").open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["bus", *(f"{kind}_{part}_pu" for kind in ("true", "noisy", "released") for part in ("p", "q"))])
-        for bus, *powers in demand_table(release.case, release.noisy, release.released.values):
+        for bus, *powers in demand_table(release.case, release.draw.noisy, release.released.values):
             table.writerow([bus, *(value for power in powers for value in (power.real, power.imag))])

@@ -10,7 +10,8 @@ from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.result import BilevelResult
 from gridveil.errors import InputError, NoReleaseError
 from gridveil.privacy.curator import solve_at
-from gridveil.privacy.draw import draw, mechanism_for
+from gridveil.privacy.draw import draw_demand, mechanism_for
+from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.noisy import TargetSource, Tolerance
 from gridveil.privacy.simulation import simulate_laplace
 from gridveil.programs import ParametricProgram
@@ -25,6 +26,7 @@ def protect(
     alpha: str,
     beta: str,
     cost_target: float | None = None,
+    ledger: Ledger | None = None,
     seed: int | None = None,
     eta: float = ETA,
 ) -> BilevelResult:
@@ -32,8 +34,8 @@ def protect(
 
     ``epsilon`` and ``alpha`` are exact text ("1", "0.1"); ``beta`` is a share ("1%") or an amount ("250") of the cost.
     ``cost_target`` is a public or forecast cost; without it, O at the true data is taken as public knowledge.
-    A ``seed`` makes a simulation that protects nobody. The result's ``d`` is None, with the reason in ``ending``,
-    when no data with a verified cost in the band was found.
+    The draw is charged to the ``ledger`` of the data set. A ``seed`` makes a simulation that protects nobody instead.
+    The result's ``d`` is None, with the reason in ``ending``, when no data with a verified cost in the band was found.
     """
     secret = SecretDemand(np.asarray(data, dtype=float))
     if len(secret) != program.n_d:
@@ -51,8 +53,10 @@ def protect(
         cost_target = true.cost
     band = Tolerance.parse(beta).around(cost_target, source)
     mechanism = mechanism_for(secret, epsilon=epsilon, alpha=alpha)
-    if seed is None:
-        noisy = draw(secret, mechanism)
-    else:
+    if seed is not None:
         noisy = simulate_laplace(secret, epsilon=float(mechanism.epsilon), alpha=float(mechanism.alpha), seed=seed)
+    elif ledger is not None:
+        noisy = draw_demand(secret, mechanism, ledger, purpose=f"data of {program.name}")
+    else:
+        raise InputError("a draw must be charged: give a ledger, or a seed for a simulation that protects nobody")
     return solve_bilevel(engine, noisy.values, band, eta=eta)

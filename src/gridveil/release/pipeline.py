@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.repair import ReleasedDemand, repair
-from gridveil.errors import NoReleaseError
+from gridveil.errors import InputError
 from gridveil.networks.case import Case
 from gridveil.networks.formulation import Formulation
-from gridveil.networks.model import Model, build_model
-from gridveil.privacy.curator import Comparison, compare, solve_true
-from gridveil.privacy.draw import draw, mechanism_for
-from gridveil.privacy.noisy import CostTarget, NoisyDemand, TargetSource
+from gridveil.networks.model import build_model
+from gridveil.privacy.curator import Comparison, compare
+from gridveil.privacy.draw import draw_cost, draw_demand, mechanism_for
+from gridveil.privacy.ledger import Ledger
+from gridveil.privacy.noisy import CostTarget, Draw
 from gridveil.privacy.simulation import simulate_laplace
+from gridveil.release.choices import CostTargetMode
 from gridveil.release.settings import ReleaseSettings
+from gridveil.release.target import cost_target, true_cost
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -24,49 +27,56 @@ class Release:
 
     case: Case
     settings: ReleaseSettings
-    model: Model
-    noisy: NoisyDemand
+    draw: Draw
     target: CostTarget
     released: ReleasedDemand
     curator: Comparison
     seconds: float
 
 
-def make_release(case: Case, settings: ReleaseSettings) -> Release:
-    """Run the whole pipeline in memory; nothing is written. Raises NoReleaseError when no verified release is found."""
+def make_release(case: Case, settings: ReleaseSettings, ledger: Ledger | None, reuse: Draw | None = None) -> Release:
+    """Run the whole pipeline in memory; no file but the ledger is written.
+
+    A seeded simulation needs no ledger. ``reuse`` is the draw of an earlier release, which costs nothing again.
+    Raises NoReleaseError when no verified release is found.
+    """
     clock = time.perf_counter()
     model = build_model(case.network, Formulation.AC, settings.demand_bounds)
     engine = Engine(model.program)
-    target = public_target(case, model, engine, settings)
-    noisy = noisy_demand(case, settings)
-    released = repair(engine, model.layout, noisy, target)
+    cost = true_cost(case, model, engine, settings.target.mode)
+    draw = reuse if reuse is not None else draw_for(case, settings, ledger, cost)
+    target = cost_target(engine, model.layout, draw, settings, cost)
+    released = repair(engine, model.layout, draw.noisy, target)
     return Release(
         case=case,
         settings=settings,
-        model=model,
-        noisy=noisy,
+        draw=draw,
         target=target,
         released=released,
-        curator=compare(case, model, noisy, released.highpoint.d, released.values),
+        curator=compare(case, model, draw.noisy, released.highpoint.d, released.values),
         seconds=time.perf_counter() - clock,
     )
 
 
-def public_target(case: Case, model: Model, engine: Engine, settings: ReleaseSettings) -> CostTarget:
-    """f̃ = O(d°), taken as public knowledge (as after a market clearing); it is not protected by the noise."""
-    true = solve_true(case, model, engine.solve_afresh)
-    if not true.converged:
-        raise NoReleaseError(
-            f"the optimal power flow at the case's own demands was not solved ({true.status.value}); "
-            "check the case with 'gridveil solve'"
-        )
-    return settings.beta.around(true.cost, TargetSource.PUBLIC)
-
-
-def noisy_demand(case: Case, settings: ReleaseSettings) -> NoisyDemand:
-    """Draw d̃: exact noise from operating-system entropy, or a seeded simulation."""
-    mechanism = mechanism_for(case.demand, epsilon=settings.epsilon, alpha=settings.alpha)
-    if settings.seed is None:
-        return draw(case.demand, mechanism)
-    epsilon, alpha = float(mechanism.epsilon), float(mechanism.alpha)
-    return simulate_laplace(case.demand, epsilon=epsilon, alpha=alpha, seed=settings.seed)
+def draw_for(case: Case, settings: ReleaseSettings, ledger: Ledger | None, cost: float | None) -> Draw:
+    """Draw what the settings ask for: exact noise, charged to the ledger before it is drawn, or a seeded simulation."""
+    private = settings.target.mode is CostTargetMode.PRIVATE
+    mechanism = mechanism_for(case.demand, epsilon=settings.demand_epsilon, alpha=settings.alpha)
+    if settings.seed is not None:
+        if private:
+            raise InputError("a simulation has no private cost; leave out --seed, or choose another --cost-target")
+        epsilon, alpha = float(mechanism.epsilon), float(mechanism.alpha)
+        return Draw(noisy=simulate_laplace(case.demand, epsilon=epsilon, alpha=alpha, seed=settings.seed))
+    if ledger is None:
+        raise InputError("a release without a seed must be charged to a ledger; name one with --ledger")
+    noisy = draw_demand(case.demand, mechanism, ledger, purpose=f"release of {case.name}")
+    if not private or cost is None or settings.target.sensitivity is None:
+        return Draw(noisy=noisy)
+    private_cost = draw_cost(
+        cost,
+        sensitivity=settings.target.sensitivity,
+        epsilon=settings.cost_epsilon,
+        alpha=mechanism.alpha,
+        ledger=ledger,
+    )
+    return Draw(noisy=noisy, private_cost=private_cost)

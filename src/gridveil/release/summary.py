@@ -13,11 +13,11 @@ def summary(release: Release) -> dict[str, object]:
     result, target, high = release.released.result, release.target, release.released.highpoint
     return {
         "case": release.case.name,
-        "epsilon": release.noisy.epsilon,
-        "alpha": release.noisy.alpha,
+        "epsilon": release.draw.epsilon,
+        "alpha": release.draw.noisy.mechanism.alpha,
         "beta": target.beta,
         "method": release.settings.method.value,
-        "simulation": release.noisy.simulation,
+        "simulation": release.draw.noisy.simulation,
         "status": "verified",
         "cost_target": target.value,
         "cost": result.cost,

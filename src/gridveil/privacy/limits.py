@@ -1,0 +1,59 @@
+"""Public numbers that a demand explains: limits that somebody derived from loads would give them away in any release."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.networks.case import Case
+
+RELATIVE = 1e-9  # equal up to the rounding of a file
+ROUND_DIGITS = 3  # a number with fewer significant digits than this is anybody's guess, and proves nothing
+
+
+def limits_from_demand(case: Case) -> list[str]:
+    """Name each public limit that equals a site's demand or a total of demands. For the curator's eyes only."""
+    truth, base = case.demand.reveal(), case.network.base_mva
+    quantities = {"a site's active demand": truth.real, "a site's reactive demand": truth.imag}
+    quantities |= {
+        "a site's apparent demand": np.abs(truth),
+        "the total demand": np.array([truth.real.sum(), truth.imag.sum()]),
+    }
+    findings = []
+    for column, values in _public_columns(case).items():
+        for meaning, demands in quantities.items():
+            telling = demands[[_tells_something(abs(value) * base) for value in demands]]
+            rows = np.flatnonzero(_any_equal(np.abs(values), np.abs(telling)))
+            findings += [f"{column}, row {row + 1}: equals {meaning}" for row in rows]
+    return findings
+
+
+def _public_columns(case: Case) -> dict[str, NDArray[np.float64]]:
+    network = case.network
+    generator, branch, bus = network.generator, network.branch, network.bus
+    return {
+        "generator maximum active power": generator.p_max,
+        "generator minimum active power": generator.p_min,
+        "generator maximum reactive power": generator.q_max,
+        "generator minimum reactive power": generator.q_min,
+        "branch rating": branch.rate,
+        "bus shunt conductance": bus.shunt.real,
+        "bus shunt susceptance": bus.shunt.imag,
+        "base MVA": np.array([1.0]),
+    }
+
+
+def _tells_something(megawatts: float) -> bool:
+    return megawatts != 0 and float(f"{megawatts:.{ROUND_DIGITS - 1}g}") != megawatts
+
+
+def _any_equal(values: NDArray[np.float64], demands: NDArray[np.float64]) -> NDArray[np.bool_]:
+    if demands.size == 0:
+        return np.zeros(len(values), dtype=bool)
+    ordered = np.sort(demands)
+    place = np.clip(np.searchsorted(ordered, values), 1, len(ordered)) - 1
+    nearest = np.minimum(
+        np.abs(values - ordered[place]), np.abs(values - ordered[np.minimum(place + 1, len(ordered) - 1)])
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(nearest <= RELATIVE * np.abs(values))
