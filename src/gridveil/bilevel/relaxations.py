@@ -51,8 +51,16 @@ class JointProblem:
         self._parameters = ca.vertcat(self._noisy, target, scale)
         self._measure = ca.Function("measure", [self._point, self._noisy], [self._distance, self._proxy, cost])
 
-    def _solver(self, name: str, *, objective: ca.MX, rows: ca.MX) -> NlpSolver:
-        return NlpSolver(name, x=self._point, p=self._parameters, f=objective, g=rows, verbose=self._verbose)
+    def _solver(self, name: str, *, parameters: ca.MX, objective: ca.MX, rows: ca.MX) -> NlpSolver:
+        return NlpSolver(
+            name,
+            x=self._point,
+            p=parameters,
+            f=objective,
+            g=rows,
+            adaptive=self.program.adaptive_barrier,
+            verbose=self._verbose,
+        )
 
     def _bounds(self, band: CostTarget, extra_lower: list[float], extra_upper: list[float]) -> Bounds:
         """Bounds of the shared rows, then of the problem's own."""
@@ -89,7 +97,7 @@ class HighPoint(JointProblem):
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
         super().__init__(program, verbose=verbose)
-        self._nlp = self._solver("highpoint", objective=self._distance, rows=self._rows)
+        self._nlp = self._solver("highpoint", parameters=self._parameters, objective=self._distance, rows=self._rows)
 
     def solve(self, noisy: Vector, band: CostTarget, *, x: Vector, d: Vector) -> JointSolution:
         """Solve from (x, d), which may depend on public data, d̃ and the band alone."""
@@ -102,7 +110,9 @@ class Push(JointProblem):
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
         super().__init__(program, verbose=verbose)
-        self._nlp = self._solver("push", objective=-self._proxy, rows=ca.vertcat(self._rows, self._distance))
+        self._nlp = self._solver(
+            "push", parameters=self._parameters, objective=-self._proxy, rows=ca.vertcat(self._rows, self._distance)
+        )
 
     def solve(
         self, noisy: Vector, band: CostTarget, delta: float, *, start: JointSolution, warm: bool
@@ -119,9 +129,7 @@ class Elastic(JointProblem):
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
         super().__init__(program, verbose=verbose)
-        self._nlp = NlpSolver(
-            "elastic", x=self._point, p=self._noisy, f=self._distance, g=self._g, verbose=self._verbose
-        )
+        self._nlp = self._solver("elastic", parameters=self._noisy, objective=self._distance, rows=self._g)
 
     def solve(self, data: Vector) -> JointSolution:
         """Solve from the public start and the data themselves."""

@@ -10,6 +10,13 @@ class Formulation(Enum):
     DC = "dc"
 
 
+class DemandUnit(Enum):
+    """Whose gas demand is one datum: each delivery of the file, or all deliveries at a junction together."""
+
+    DELIVERY = "delivery"
+    JUNCTION = "junction"
+
+
 class DemandBounds(Enum):
     """What released active demands must satisfy: nothing (the paper's setting), or to be zero or more."""
 

@@ -1,14 +1,31 @@
-"""The way in: from a path or a built-in name to a checked case."""
+"""The way in: from a path or a built-in name to a checked case, power or gas."""
 
 from __future__ import annotations
 
 from gridveil.formats.builtin import PGLIB_PREFIX, resolve_case
+from gridveil.formats.gas_read import is_gas_file, read_gas_file
+from gridveil.formats.gas_tables import GasTables
 from gridveil.formats.power_read import read_power_file
 from gridveil.networks.case import Case
+from gridveil.networks.gas import gas_network_from_tables
+from gridveil.networks.gas_boundary import GasBoundary
+from gridveil.networks.gas_generator import BUILT_IN as BUILT_IN_GAS
 from gridveil.networks.power_case import power_case
 
 
-def load_case(source: str) -> Case:
-    """Read and check a case. ``source`` is a path or a built-in name; what cannot be used is an InputError."""
+def load_case(source: str, boundary: GasBoundary | None = None) -> Case:
+    """Read and check a case. ``source`` is a path or a built-in name; what cannot be used is an InputError.
+
+    ``boundary`` holds the boundary conditions of a gas network; what it leaves out is taken from the file.
+    """
+    if source in BUILT_IN_GAS:
+        return _gas_case(source, BUILT_IN_GAS[source](), boundary)
     path = resolve_case(source)
+    if is_gas_file(path):
+        return _gas_case(path.stem, read_gas_file(path), boundary)
     return power_case(path.stem.removeprefix(PGLIB_PREFIX), read_power_file(path))
+
+
+def _gas_case(name: str, tables: GasTables, boundary: GasBoundary | None) -> Case:
+    network, demand = gas_network_from_tables(tables, boundary or GasBoundary())
+    return Case(name=name, network=network, demand=demand, file_format=tables.file_format, notes=tables.notes)

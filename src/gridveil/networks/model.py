@@ -1,4 +1,4 @@
-"""A network's program together with how its data vector d is laid out over the load sites."""
+"""A network's program together with how its data vector d is laid out over the demand sites."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.networks.acopf import ac_opf
+from gridveil.networks.case import Network
 from gridveil.networks.dcopf import dc_opf
 from gridveil.networks.formulation import DemandBounds, Formulation
-from gridveil.networks.power import PowerNetwork
+from gridveil.networks.gas import GasNetwork
+from gridveil.networks.ogf import optimal_gas_flow
 from gridveil.programs import ParametricProgram
 
 Vector = NDArray[np.float64]
@@ -19,7 +21,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DemandLayout:
-    """Maps site values (one per load site) to the program's d and back.
+    """Maps site values (one per demand site) to the program's d and back.
 
     Sites that take no part in the flow are not in d: the program cannot tell anything about them.
     """
@@ -28,7 +30,7 @@ class DemandLayout:
     with_reactive: bool
 
     def to_program(self, sites: NDArray[Any]) -> Vector:
-        """Give d: active power of the served sites, then, if the program has it, their reactive power."""
+        """Give d: active power (or gas) of the served sites, then, if the program has it, their reactive power."""
         values = np.asarray(sites)[self.served]
         return np.concatenate([values.real, values.imag]) if self.with_reactive else np.array(values.real)
 
@@ -50,12 +52,17 @@ class Model:
 
 
 def build_model(
-    network: PowerNetwork, formulation: Formulation, demand_bounds: DemandBounds = DemandBounds.NONE
+    network: Network,
+    formulation: Formulation = Formulation.AC,
+    demand_bounds: DemandBounds = DemandBounds.NONE,
 ) -> Model:
-    """Give the optimal power flow of a network in the chosen formulation."""
-    with_reactive = formulation is Formulation.AC
-    program = ac_opf(network) if with_reactive else dc_opf(network)
+    """Give the optimal flow of a network; the formulation matters for power only."""
+    if isinstance(network, GasNetwork):
+        program, served, with_reactive = optimal_gas_flow(network), np.ones(network.n_site, dtype=bool), False
+    else:
+        with_reactive = formulation is Formulation.AC
+        program, served = (ac_opf(network) if with_reactive else dc_opf(network)), network.served
     if demand_bounds is DemandBounds.NONNEGATIVE:
-        active = np.arange(program.n_d) < network.served.sum()
+        active = np.arange(program.n_d) < served.sum()
         program = replace(program, d_lower=np.where(active, 0.0, -np.inf))
-    return Model(program, DemandLayout(network.served, with_reactive=with_reactive))
+    return Model(program, DemandLayout(served, with_reactive=with_reactive))

@@ -67,7 +67,9 @@ def costs_from_curves(curves: Sequence[CostCurve | None], base_mva: float, bus_i
         with np.errstate(over="ignore"):
             coefficients = np.array(curve.polynomial[::-1]) * np.float64(base_mva) ** np.arange(len(curve.polynomial))
         if not np.all(np.isfinite(coefficients)):
-            raise InputError(f"generator {i + 1} at bus {bus_id[i]}: a cost coefficient is too large; correct the cost row")
+            raise InputError(
+                f"generator {i + 1} at bus {bus_id[i]}: a cost coefficient is too large; correct the cost row"
+            )
         polynomial[: len(coefficients), i] = coefficients
         if curve.points:
             where = f"generator {i + 1} at bus {bus_id[i]}"

@@ -40,7 +40,15 @@ class Follower:
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
         clock = time.perf_counter()
         self.program = program
-        self._solver = NlpSolver("follower", x=program.x, p=program.d, f=program.cost, g=program.g, verbose=verbose)
+        self._solver = NlpSolver(
+            "follower",
+            x=program.x,
+            p=program.d,
+            f=program.cost,
+            g=program.g,
+            adaptive=program.adaptive_barrier,
+            verbose=verbose,
+        )
         self._solver.compile()
         self._bounds = Bounds(
             x_lower=program.x_lower, x_upper=program.x_upper, g_lower=program.g_lower, g_upper=program.g_upper

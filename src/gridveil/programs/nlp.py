@@ -88,8 +88,11 @@ class Bounds:
 class NlpSolver:
     """min f(x, p) subject to bounds on x and g(x, p), for parameters p and bounds that change from solve to solve."""
 
-    def __init__(self, name: str, *, x: ca.MX, p: ca.MX, f: ca.MX, g: ca.MX, verbose: bool = False) -> None:
+    def __init__(
+        self, name: str, *, x: ca.MX, p: ca.MX, f: ca.MX, g: ca.MX, adaptive: bool = False, verbose: bool = False
+    ) -> None:
         self._name = name
+        self._barrier = "adaptive" if adaptive else "monotone"
         self._problem: dict[str, Any] = {"x": x, "p": p, "f": ca.densify(f), "g": g}
         self._print_level = 5 if verbose else 0
 
@@ -107,7 +110,8 @@ class NlpSolver:
         return self._build(_WARM_OPTIONS | shared)
 
     def _build(self, extra: dict[str, Any]) -> ca.Function:
-        options = _IPOPT_OPTIONS | {"ipopt.print_level": self._print_level} | extra
+        own = {"ipopt.print_level": self._print_level, "ipopt.mu_strategy": self._barrier}
+        options = _IPOPT_OPTIONS | own | extra
         return ca.nlpsol(self._name, "ipopt", self._problem, options)
 
     @cached_property

@@ -24,6 +24,7 @@ class ParametricProgram:
     ``x_start`` may be built from public data only; ``more_starts`` make further ones from data that is not secret.
     ``proxy`` is the paper's concave m(d): O(d) is expected to grow with it. Demands and prices raise the cost, so their
     sum is the natural proxy (and the default); capacities lower it: minus the sum.
+    ``adaptive_barrier`` lets Ipopt choose its barrier at each step: slower on power flow, far more reliable on gas flow.
     ``d_lower`` and ``d_upper`` bound the data that may be released; the paper's setting is no bounds.
     """
 
@@ -41,6 +42,7 @@ class ParametricProgram:
     d_lower: Vector = field(default=None)  # type: ignore[arg-type]
     d_upper: Vector = field(default=None)  # type: ignore[arg-type]
     cost_unit: str = "cost"
+    adaptive_barrier: bool = False
     more_starts: tuple[Callable[[Vector], Vector], ...] = ()
 
     def __post_init__(self) -> None:
