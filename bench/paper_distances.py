@@ -1,9 +1,10 @@
 """Algorithm 1 on the paper's networks: distances and costs beside the published tables, with standard errors.
 
-    python bench/nesta_distances.py ROWS.jsonl [--alpha 0.1] [--beta 0.01] [--seeds 10] [--networks case14_ieee,...]
+    python bench/paper_distances.py ROWS.jsonl [--alpha 0.1] [--beta 0.01] [--seeds 10] [--networks case14_ieee,24-pipe,...]
 
 Rows are appended one by one to the file, and rows already there are not computed again. The noise is the paper's: planar
-Laplace on loads with positive active power, ε = 1. Distances are ‖· − d°‖/‖d°‖ over active and reactive demand.
+Laplace on loads with positive active power, ε = 1; scalar Laplace on gas demands, α in units of the preset's flow base.
+Distances are ‖· − d°‖/‖d°‖, for power over active and reactive demand.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import numpy as np
 from conftest import data_folder
 from gridveil.bilevel.algorithm1 import solve_bilevel
 from gridveil.bilevel.engine import Engine
-from gridveil.networks.formulation import Formulation
+from gridveil.networks.case import Case
+from gridveil.networks.gas_boundary import preset_boundary
 from gridveil.networks.load import load_case
 from gridveil.networks.model import build_model
 from gridveil.privacy.curator import solve_true
@@ -35,15 +37,24 @@ UP_TO_118 = [
     "case73_ieee_rts", "case89_pegase", "case118_ieee",
 ]  # fmt: skip
 UP_TO_300 = [*UP_TO_118, "case162_ieee_dtc", "case189_edin", "case240_wecc", "case300_ieee"]
+GAS = {"24-pipe": "case-30.m", "gaslib-40": "gaslib-40-E.m", "gaslib-135": "gaslib-135-F.m"}
 PAPER_RUNS = 50
+METHODS = ("laplace", "highpoint", "bilevel")
 
 Row = dict[str, float | str | int | bool | None]
 
 
+def load_network(name: str) -> Case:
+    """Read one of the paper's networks, gas under the boundary conditions of our preset."""
+    if name in GAS:
+        return load_case(str(data_folder() / "gas" / GAS[name]), preset_boundary(name))
+    return load_case(str(data_folder() / "nesta" / f"nesta_{name}.m"))
+
+
 def run_network(name: str, alpha: float, beta: float, seeds: list[int], rows: Path) -> None:
     """Compute and append the rows of one network."""
-    case = load_case(str(data_folder() / "nesta" / f"nesta_{name}.m"))
-    model = build_model(case.network, Formulation.AC)
+    case = load_network(name)
+    model = build_model(case.network)
     engine = Engine(model.program)
     true = solve_true(case, model, engine.solve_afresh)
     truth = model.layout.to_program(case.demand.reveal())  # public benchmark data
@@ -78,29 +89,28 @@ def run_network(name: str, alpha: float, beta: float, seeds: list[int], rows: Pa
 
 
 def published(alpha: float) -> dict[str, dict[str, float]]:
-    """Distances of the paper's Table V: network → method → mean."""
-    path = data_folder().parent / "paper" / "tables" / "power-dist.csv"
-    if not path.exists():
-        return {}
-    with path.open() as file:
-        return {
-            row["network"]: {m: float(row[f"{m} a{alpha:g}"]) for m in ("laplace", "highpoint", "bilevel")}
-            for row in csv.DictReader(file)
-        }
+    """Distances of the paper's Tables V and VI: network → method → mean."""
+    found: dict[str, dict[str, float]] = {}
+    for name in ("power-dist.csv", "gas-dist.csv"):
+        path = data_folder().parent / "paper" / "tables" / name
+        if path.exists():
+            with path.open() as file:
+                for row in csv.DictReader(file):
+                    if f"laplace a{alpha:g}" in row:
+                        found[row["network"]] = {m: float(row[f"{m} a{alpha:g}"]) for m in METHODS}
+    return found
 
 
 def print_table(rows: list[Row], alpha: float) -> None:
     """Mean of each method, the paper's, and the difference in standard errors of both samples together."""
     paper = published(alpha)
     print(f"alpha {alpha:g}: mean (paper; difference in standard errors)")
-    header = " ".join(f"{method:>22}" for method in ("laplace", "highpoint", "bilevel"))
+    header = " ".join(f"{method:>22}" for method in METHODS)
     print(f"{'network':18} {'verified':>9} {header} {'cost HPR/BL %':>15} {'opt':>6} {'s':>7}")
     for name in dict.fromkeys(str(row["network"]) for row in rows):
         mine = [row for row in rows if row["network"] == name]
         good = sum(bool(row["verified"]) for row in mine)
-        cells = [
-            _cell([row[m] for row in mine], paper.get(name, {}).get(m)) for m in ("laplace", "highpoint", "bilevel")
-        ]
+        cells = [_cell([row[m] for row in mine], paper.get(name, {}).get(m)) for m in METHODS]
         costs = f"{_mean([r['highpoint_cost'] for r in mine]):7.2f}/{_mean([r['bilevel_cost'] for r in mine]):.2f}"
         print(
             f"{name:18} {good:4d}/{len(mine):<4d} " + " ".join(f"{cell:>22}" for cell in cells)

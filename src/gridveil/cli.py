@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,8 +15,11 @@ from rich.table import Table
 
 from gridveil import __version__
 from gridveil.errors import GridveilError, InputError
-from gridveil.networks.formulation import DemandBounds, Formulation
+from gridveil.networks.formulation import DemandBounds, DemandUnit, Formulation
 from gridveil.release.choices import CostTargetMode, Method
+
+if TYPE_CHECKING:
+    from gridveil.networks.gas_boundary import GasBoundary
 
 NOT_SOLVED = 3
 
@@ -28,6 +31,15 @@ output = Console()
 CaseArgument = Annotated[
     str, typer.Argument(help="Path of a case file, or a built-in name such as veil9.", metavar="CASE")
 ]
+PresetOption = Annotated[str | None, typer.Option("--preset", help="Gas: boundary conditions of our studies.")]
+SlackOption = Annotated[
+    list[str] | None, typer.Option("--slack", help="Gas: JUNCTION=PRESSURE, such as 1=500psi. Repeatable.")
+]
+SpeedOption = Annotated[str | None, typer.Option("--sound-speed", help="Gas: speed of sound, such as 350m/s.")]
+FlowOption = Annotated[
+    str | None, typer.Option("--flow-base", help="Gas: what alpha and demands are measured in, kg/s.")
+]
+UnitOption = Annotated[DemandUnit | None, typer.Option("--demand-unit", help="Gas: whose demand is one datum.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
 
 
@@ -49,6 +61,11 @@ def root(
 @app.command()
 def inspect(
     case: Annotated[str, typer.Argument(help="Path of a case file, or a built-in name.", metavar="CASE")] = "",
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
     as_json: JsonOption = False,
     names: Annotated[bool, typer.Option("--list", help="List the built-in names instead.")] = False,
 ) -> None:
@@ -64,7 +81,7 @@ def inspect(
         return
     if not case:
         raise InputError("name a case, such as veil9, or use --list")
-    _show(describe_case(load_case(case)), as_json, case)
+    _show(describe_case(load_case(case, _boundary(preset, slack, sound_speed, flow_base, demand_unit))), as_json, case)
 
 
 @app.command()
@@ -76,18 +93,24 @@ def solve(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show the solver's own output on standard output.")
     ] = False,
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Solve the optimal power flow O(d) at the demands of the file.
+    """Solve the optimal flow O(d), of power or gas, at the demands of the file.
 
     Example: gridveil solve veil9 --formulation dc --json
     """
     from gridveil.bilevel.engine import Engine
     from gridveil.networks.load import load_case
     from gridveil.networks.model import build_model
+    from gridveil.networks.power import PowerNetwork
     from gridveil.privacy.curator import solve_true
 
-    loaded = load_case(case)
+    loaded = load_case(case, _boundary(preset, slack, sound_speed, flow_base, demand_unit))
     model = build_model(loaded.network, formulation)
     engine = Engine(model.program, verbose=verbose and not as_json)
     build_seconds = engine.follower.build_seconds
@@ -95,7 +118,7 @@ def solve(
     solution = solve_true(loaded, model, engine.solve_afresh)
     report = {
         "case": loaded.name,
-        "formulation": formulation.value,
+        "formulation": formulation.value if isinstance(loaded.network, PowerNetwork) else "ogf",
         "solver": "ipopt",
         "status": solution.status.value,
         "cost": solution.cost if solution.converged else None,
@@ -141,6 +164,11 @@ def release(
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Write a seeded run into public/ all the same.")
     ] = False,
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Publish a case with private demands whose optimal cost stays within beta.
@@ -171,7 +199,7 @@ def release(
         method=method,
         demand_bounds=demand_bounds,
     )
-    loaded = load_case(case)
+    loaded = load_case(case, _boundary(preset, slack, sound_speed, flow_base, demand_unit))
     check_destination(out)
     book = None
     if seed is None:
@@ -192,6 +220,11 @@ def audit(
     released: Annotated[
         list[Path] | None, typer.Option(help="Folder of a release of CASE, to attack. Repeatable.")
     ] = None,
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Attack our own sampler, pipeline and releases, and say what comes back.
@@ -201,7 +234,7 @@ def audit(
     from gridveil.networks.load import load_case
     from gridveil.release.audit import attack_release, audit_mechanism, passed
 
-    loaded = load_case(case)
+    loaded = load_case(case, _boundary(preset, slack, sound_speed, flow_base, demand_unit))
     report = audit_mechanism(loaded, epsilon=epsilon, alpha=alpha, draws=draws, runs=runs)
     if released:
         report["attacks"] = attack_release(loaded, case, released)
@@ -237,6 +270,17 @@ def ledger_create(
     from gridveil.privacy.ledger import Ledger
 
     Ledger.create(path, alpha=alpha, cap=budget)
+
+
+def _boundary(
+    preset: str | None, slack: list[str] | None, sound_speed: str | None, flow_base: str | None, unit: DemandUnit | None
+) -> GasBoundary:
+    """Give the gas boundary conditions of the command line: a preset, and whatever is stated on top of it."""
+    from gridveil.networks.gas_boundary import stated_boundary
+
+    return stated_boundary(
+        preset=preset, slack=slack or [], sound_speed=sound_speed, flow_base=flow_base, demand_unit=unit
+    )
 
 
 def _show(report: Mapping[str, object], as_json: bool, title: str) -> None:

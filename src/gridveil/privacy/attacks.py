@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import powerio
 from numpy.typing import NDArray
 
 from gridveil.networks.case import Case
-from gridveil.networks.load import load_case
+from gridveil.networks.describe import demand_base
+from gridveil.networks.power import PowerNetwork
+from gridveil.networks.publish import read_back
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 COMMENT = re.compile(r"%[^\n]*")
 TELLING_DIGITS = 3
 
-Complexes = NDArray[np.complex128]
+Values = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """What one attack recovers: root-mean-square error per bus or site in MVA, and relative to the demands themselves."""
+    """What one attack recovers: root-mean-square error per bus or site (MVA or kg/s), and relative to the demands."""
 
     name: str
-    error_mva: float
+    error: float
+    unit: str
     relative_error: float
 
 
-def power_flow_attack(case: Case, path: Path) -> Attack:
+def power_flow_attack(case: Case, grid: PowerNetwork, path: Path) -> Attack:
     """Take voltages and generation from a file's set-points: what the network equations leave over must be the load."""
     network = powerio.parse(str(path)).value
     voltage = np.array([bus["vm"] * np.exp(1j * np.deg2rad(bus["va"])) for bus in network.buses])
@@ -38,23 +43,23 @@ def power_flow_attack(case: Case, path: Path) -> Attack:
     for generator in network.generators:
         if generator["in_service"]:
             load[position[generator["bus"]]] += complex(generator["pg"], generator["qg"]) / network.base_mva
-    return _attack("power flow from set-points", load, _per_bus(case, case.demand.reveal()), case)
+    return _attack("power flow from set-points", load, _per_bus(grid, case.demand.reveal()), case)
 
 
 def reading_attack(case: Case, released: Path) -> Attack:
     """Read the released demands and believe them."""
-    return _attack("reading one release", _demands_of(released), case.demand.reveal(), case)
+    return _attack("reading one release", _demands_of(case, released), case.demand.reveal(), case)
 
 
 def differencing_attack(case: Case, released: list[Path]) -> Attack:
     """Average several releases of the same demands: noise cancels, which is why every draw is charged."""
-    mean = np.mean([_demands_of(path) for path in released], axis=0)
+    mean = np.mean([_demands_of(case, path) for path in released], axis=0)
     return _attack(f"averaging {len(released)} releases", mean, case.demand.reveal(), case)
 
 
 def totals_attack(case: Case, released: Path) -> Attack:
     """Compare the total demand only."""
-    total = np.array([_demands_of(released).sum()])
+    total = np.array([_demands_of(case, released).sum()])
     return _attack("total of one release", total, np.array([case.demand.reveal().sum()]), case)
 
 
@@ -66,7 +71,7 @@ def demands_in_text(case: Case, text: str, explained: str = "") -> list[int]:
     shown = {_canonical(token) for token in NUMBER.findall(text)} - {
         _canonical(token) for token in NUMBER.findall(explained)
     }
-    values, base = case.demand.reveal(), case.network.base_mva
+    values, base = case.demand.reveal(), demand_base(case.network)[0]
     candidates = np.stack([values.real, values.imag, base * values.real, base * values.imag], axis=1)
     return [
         site
@@ -80,20 +85,21 @@ def comments_of(path: Path) -> str:
     return "\n".join(COMMENT.findall(path.read_text(errors="replace")))
 
 
-def _attack(name: str, guess: NDArray[np.complex128], truth: NDArray[np.complex128], case: Case) -> Attack:
+def _attack(name: str, guess: Values, truth: Values, case: Case) -> Attack:
     error = float(np.linalg.norm(guess - truth))
-    rms = float(case.network.base_mva * error / np.sqrt(len(truth)))
-    return Attack(name=name, error_mva=rms, relative_error=error / float(np.linalg.norm(truth)))
+    base, unit = demand_base(case.network)
+    relative = error / float(np.linalg.norm(truth))
+    return Attack(name=name, error=base * error / math.sqrt(len(truth)), unit=unit, relative_error=relative)
 
 
-def _per_bus(case: Case, sites: Complexes) -> Complexes:
-    total = np.zeros(len(case.network.bus.id), dtype=complex)
-    np.add.at(total, case.network.load.bus[case.network.served], sites[case.network.served])
+def _per_bus(network: PowerNetwork, sites: Values) -> Values:
+    total = np.zeros(len(network.bus.id), dtype=complex)
+    np.add.at(total, network.load.bus[network.served], sites[network.served])
     return total
 
 
-def _demands_of(path: Path) -> Complexes:
-    return np.asarray(load_case(str(path)).demand.reveal())
+def _demands_of(case: Case, path: Path) -> Values:
+    return read_back(case.network, path).demand.reveal()
 
 
 def _canonical(token: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.networks.case import Case
+from gridveil.networks.describe import site_labels
 from gridveil.networks.model import Model
 from gridveil.privacy.noisy import NoisyDemand
 from gridveil.programs import FollowerSolution
@@ -53,8 +54,7 @@ def compare(case: Case, model: Model, noisy: NoisyDemand, highpoint: Vector, rel
     )
 
 
-def demand_table(case: Case, noisy: NoisyDemand, released: NDArray[Any]) -> list[tuple[int, complex, complex, complex]]:
-    """List (bus id, true, noisy, released) per load site, per unit. Never to be published."""
-    buses = case.network.bus.id[case.network.load.bus]
-    rows = zip(buses.tolist(), case.demand.reveal().tolist(), noisy.values.tolist(), released.tolist(), strict=True)
-    return list(rows)
+def demand_table(case: Case, noisy: NoisyDemand, released: NDArray[Any]) -> list[tuple[str, complex, complex, complex]]:
+    """List (bus or junction, true, noisy, released) per site, per unit. Never to be published."""
+    columns = (case.demand.reveal(), noisy.values, released)
+    return list(zip(site_labels(case.network), *(column.tolist() for column in columns), strict=True))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.case import Case
+from gridveil.networks.case import Case, Network
+from gridveil.networks.describe import demand_base
+from gridveil.networks.gas import GasNetwork
 
 RELATIVE = 1e-9  # equal up to the rounding of a file
 ROUND_DIGITS = 3  # a number with fewer significant digits than this is anybody's guess, and proves nothing
@@ -13,14 +15,13 @@ ROUND_DIGITS = 3  # a number with fewer significant digits than this is anybody'
 
 def limits_from_demand(case: Case) -> list[str]:
     """Name each public limit that equals a site's demand or a total of demands. For the curator's eyes only."""
-    truth, base = case.demand.reveal(), case.network.base_mva
-    quantities = {"a site's active demand": truth.real, "a site's reactive demand": truth.imag}
-    quantities |= {
-        "a site's apparent demand": np.abs(truth),
-        "the total demand": np.array([truth.real.sum(), truth.imag.sum()]),
-    }
+    truth, base = case.demand.reveal(), demand_base(case.network)[0]
+    quantities = {"a site's demand": truth.real, "the total demand": np.array([truth.real.sum()])}
+    if case.demand.is_complex:
+        quantities |= {"a site's reactive demand": truth.imag, "a site's apparent demand": np.abs(truth)}
+        quantities |= {"the total reactive demand": np.array([truth.imag.sum()])}
     findings = []
-    for column, values in _public_columns(case).items():
+    for column, values in _public_columns(case.network).items():
         for meaning, demands in quantities.items():
             telling = demands[[_tells_something(abs(value) * base) for value in demands]]
             rows = np.flatnonzero(_any_equal(np.abs(values), np.abs(telling)))
@@ -28,8 +29,16 @@ def limits_from_demand(case: Case) -> list[str]:
     return findings
 
 
-def _public_columns(case: Case) -> dict[str, NDArray[np.float64]]:
-    network = case.network
+def _public_columns(network: Network) -> dict[str, NDArray[np.float64]]:
+    """Public numbers that could have been made from demands, per unit of the demands' base."""
+    if isinstance(network, GasNetwork):
+        base = network.flow_base
+        return {
+            "pipe maximum flow": network.pipe.flow_max / base,
+            "compressor maximum flow": network.compressor.flow_max / base,
+            "fixed injection": network.receipt.injection / base,
+            "flow base": np.array([1.0]),
+        }
     generator, branch, bus = network.generator, network.branch, network.bus
     return {
         "generator maximum active power": generator.p_max,

@@ -9,6 +9,8 @@ from pathlib import Path
 from gridveil.errors import InputError
 from gridveil.formats.builtin import resolve_case
 from gridveil.networks.case import Case
+from gridveil.networks.gas_generator import BUILT_IN as BUILT_IN_GAS
+from gridveil.networks.power import PowerNetwork
 from gridveil.privacy.attacks import (
     Attack,
     comments_of,
@@ -56,15 +58,18 @@ def passed(report: Mapping[str, object]) -> bool:
 def attack_release(case: Case, source: str, folders: list[Path]) -> list[dict[str, object]]:
     """Run every attack on the source file and on the released folders, and say in MVA what comes back."""
     released = [_network_file(folder) for folder in folders]
-    original = resolve_case(source)
-    rows = [_row("source", power_flow_attack(case, original))]
-    rows += [_row("release", power_flow_attack(case, released[0])), _row("release", reading_attack(case, released[0]))]
-    rows += [_row("release", totals_attack(case, released[0]))]
+    original = None if source in BUILT_IN_GAS else resolve_case(source)
+    rows = []
+    if isinstance(case.network, PowerNetwork) and original is not None:
+        rows.append(_row("source", power_flow_attack(case, case.network, original)))
+        rows.append(_row("release", power_flow_attack(case, case.network, released[0])))
+    rows += [_row("release", reading_attack(case, released[0])), _row("release", totals_attack(case, released[0]))]
     if len(released) > 1:
         rows.append(_row("release", differencing_attack(case, released)))
     for where, path in (("source", original), ("release", released[0])):
-        found = demands_in_text(case, comments_of(path)) if path.suffix == ".m" else []
-        rows.append({"on": where, "name": "demands in comments", "sites_found": len(found)})
+        if path is not None and path.suffix == ".m":
+            found = demands_in_text(case, comments_of(path))
+            rows.append({"on": where, "name": "demands in comments", "sites_found": len(found)})
     return rows
 
 

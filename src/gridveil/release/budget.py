@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from gridveil.errors import InputError
-from gridveil.formats.builtin import resolve_case
 from gridveil.privacy.ledger import Ledger, exact_text
 
 SUFFIX = ".ledger"
@@ -13,8 +12,7 @@ SUFFIX = ".ledger"
 
 def ledger_path(case: str) -> Path:
     """Give the ledger of a case: beside its file, or, for a built-in name, in the current folder."""
-    source = Path(case)
-    return Path(f"{source}{SUFFIX}") if source.exists() else Path(f"{resolve_case(case).stem}{SUFFIX}")
+    return Path(f"{case}{SUFFIX}")
 
 
 def open_or_create(path: Path, *, alpha: str, cap: str | None) -> Ledger:

@@ -12,11 +12,8 @@ import yaml
 
 from gridveil.bilevel.engine import Engine
 from gridveil.errors import InputError, NoReleaseError
-from gridveil.formats.power_write import writable_format, write_power_network
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.load import load_case
 from gridveil.networks.model import build_model
-from gridveil.networks.power_export import public_tables
+from gridveil.networks.publish import read_back, write_network
 from gridveil.privacy.curator import demand_table, solve_true
 from gridveil.privacy.limits import limits_from_demand
 from gridveil.release.card import card
@@ -53,22 +50,21 @@ def export(release: Release, folder: Path, *, simulation_as_public: bool) -> lis
 
 
 def _write_public(release: Release, folder: Path) -> None:
-    tables = public_tables(release.case.network, release.released.values)
     title = SIMULATION_TITLE if release.draw.noisy.simulation else TITLE
-    path = write_power_network(tables, folder, writable_format(release.case.file_format), title=title)
-    _verify_written(release, path)
+    network, values = release.case.network, release.released.values
+    _verify_written(release, write_network(network, values, folder, release.case.file_format, title=title))
     (folder / "card.yaml").write_text(yaml.safe_dump(card(release), sort_keys=False, allow_unicode=True))
 
 
 def _verify_written(release: Release, path: Path) -> None:
     """Read the file back as a stranger would, solve it, and insist that its optimum lies in the band."""
-    written = load_case(str(path))
-    model = build_model(written.network, Formulation.AC)
+    written = read_back(release.case.network, path)
+    model = build_model(written.network)
     solution = solve_true(written, model, Engine(model.program).solve_afresh)
     if not (solution.converged and release.target.contains(solution.cost)):
         raise NoReleaseError(
             f"the written {release.case.file_format} file does not keep the optimum in the band: the format loses a part "
-            "of the network; convert the case to MATPOWER first"
+            "of the network; convert the case to another format first"
         )
 
 
@@ -82,6 +78,7 @@ def _write_curator(release: Release, folder: Path) -> None:
     store_draw(release.draw, folder)
     with (folder / "demands.csv").open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["bus", *(f"{kind}_{part}_pu" for kind in ("true", "noisy", "released") for part in ("p", "q"))])
-        for bus, *powers in demand_table(release.case, release.draw.noisy, release.released.values):
-            table.writerow([bus, *(value for power in powers for value in (power.real, power.imag))])
+        parts = ("p", "q") if release.case.demand.is_complex else ("flow",)
+        table.writerow(["site", *(f"{kind}_{part}_pu" for kind in ("true", "noisy", "released") for part in parts)])
+        for site, *demands in demand_table(release.case, release.draw.noisy, release.released.values):
+            table.writerow([site, *(value for d in demands for value in (d.real, d.imag)[: len(parts)])])

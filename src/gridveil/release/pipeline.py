@@ -9,7 +9,6 @@ from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.repair import ReleasedDemand, repair
 from gridveil.errors import InputError
 from gridveil.networks.case import Case
-from gridveil.networks.formulation import Formulation
 from gridveil.networks.model import build_model
 from gridveil.privacy.curator import Comparison, compare
 from gridveil.privacy.draw import draw_cost, draw_demand, mechanism_for
@@ -31,6 +30,7 @@ class Release:
     target: CostTarget
     released: ReleasedDemand
     curator: Comparison
+    cost_unit: str
     seconds: float
 
 
@@ -41,7 +41,7 @@ def make_release(case: Case, settings: ReleaseSettings, ledger: Ledger | None, r
     Raises NoReleaseError when no verified release is found.
     """
     clock = time.perf_counter()
-    model = build_model(case.network, Formulation.AC, settings.demand_bounds)
+    model = build_model(case.network, demand_bounds=settings.demand_bounds)
     engine = Engine(model.program)
     cost = true_cost(case, model, engine, settings.target.mode)
     draw = reuse if reuse is not None else draw_for(case, settings, ledger, cost)
@@ -54,6 +54,7 @@ def make_release(case: Case, settings: ReleaseSettings, ledger: Ledger | None, r
         target=target,
         released=released,
         curator=compare(case, model, draw.noisy, released.highpoint.d, released.values),
+        cost_unit=model.program.cost_unit,
         seconds=time.perf_counter() - clock,
     )
 

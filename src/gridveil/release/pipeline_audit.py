@@ -12,7 +12,8 @@ from scipy.stats import beta as beta_distribution
 from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.repair import repair
 from gridveil.errors import NoReleaseError
-from gridveil.networks.formulation import Formulation
+from gridveil.networks.case import Case
+from gridveil.networks.gas_boundary import GasBoundary
 from gridveil.networks.load import load_case
 from gridveil.networks.model import build_model
 from gridveil.privacy.curator import solve_true
@@ -21,7 +22,8 @@ from gridveil.privacy.neighbours import draw_for_audit, neighbours
 from gridveil.privacy.noisy import TargetSource, Tolerance
 from gridveil.secret import SecretDemand
 
-NETWORK = "veil2"
+POWER_NETWORK, GAS_NETWORK = "veil2", "veilgas"
+GAS_ALPHA = 0.5  # kg/s
 BETA = "40%"  # wide enough that the cost target does not already pin the demand down
 CONFIDENCE = 0.95
 
@@ -44,9 +46,9 @@ class PipelineAudit:
 
 
 def audit_pipeline(mechanism: LatticeMechanism, runs: int) -> PipelineAudit:
-    """Release ``runs`` times from each of two neighbouring demands of the built-in two-bus network, and tell them apart."""
-    case = load_case(NETWORK)
-    model = build_model(case.network, Formulation.AC)
+    """Release ``runs`` times from each of two neighbouring demands of a built-in network, and tell them apart."""
+    case = _audited_case(mechanism)
+    model = build_model(case.network)
     engine = Engine(model.program)
     target = Tolerance.parse(BETA).around(solve_true(case, model, engine.solve_afresh).cost, TargetSource.FORECAST)
 
@@ -68,6 +70,13 @@ def audit_pipeline(mechanism: LatticeMechanism, runs: int) -> PipelineAudit:
         runs=2 * runs,
         failures=int(np.sum(~np.isfinite(low)) + np.sum(~np.isfinite(high))),
     )
+
+
+def _audited_case(mechanism: LatticeMechanism) -> Case:
+    """A small power network for planar noise, a small gas network for scalar noise, where α is of the size of a demand."""
+    if mechanism.dimension == 2:
+        return load_case(POWER_NETWORK)
+    return load_case(GAS_NETWORK, GasBoundary(flow_base=GAS_ALPHA / float(mechanism.alpha)))
 
 
 def epsilon_lower_bound(first: Vector, second: Vector, confidence: float = CONFIDENCE) -> float:
