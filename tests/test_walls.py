@@ -18,7 +18,7 @@ from gridveil.secret import SecretDemand
 SOURCE = Path(gridveil.__file__).parent
 LEFT_TO_RIGHT = ["formats", "networks", "privacy", "bilevel", "release", "report", "cli", "__init__"]
 ANYWHERE = {"errors", "secret", "programs", "structured"}
-MAY_REVEAL = {"privacy/curator.py", "privacy/draw.py", "privacy/limits.py", "privacy/attacks.py", "privacy/neighbours.py", "privacy/simulation.py"}
+MAY_REVEAL = {f"privacy/{module}.py" for module in ("attacks", "curator", "draw", "limits", "neighbours", "simulation")}
 
 
 def modules() -> list[Path]:

@@ -14,8 +14,8 @@ from gridveil.formats.gas_read import is_gas_file, read_gas_file
 from gridveil.formats.gas_tables import GasTables
 from gridveil.formats.matgas import read_matgas
 from gridveil.formats.matgas_write import HeaderDialect, matgas_text
-from gridveil.networks.gas import public_gas_tables
 from gridveil.networks.formulation import DemandUnit
+from gridveil.networks.gas import public_gas_tables
 from gridveil.networks.gas_boundary import GasBoundary
 from gridveil.networks.gas_generator import generate_gas_network
 

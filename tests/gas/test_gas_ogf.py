@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridveil.networks.gas_check as gas_check_module
-from gridveil.networks.gas import GasPoint
 from gridveil.networks.formulation import DemandUnit
+from gridveil.networks.gas import GasPoint
 from gridveil.networks.gas_boundary import GasBoundary
 from gridveil.networks.gas_check import check_gas_point
 from gridveil.networks.gas_generator import generate_gas_network

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log10
 from pathlib import Path
 
@@ -275,7 +275,7 @@ def _scenario(root: Element, file: _Net, junction: JunctionTable) -> tuple[Recei
     if len(scenarios) > 1:
         file.notes.append(f"{len(scenarios)} scenarios in {root.source}: the first is used")
     flows: dict[str, list[tuple[int, float]]] = {"entry": [], "exit": []}
-    ranges = 0
+    ranges, slack_pressure = 0, junction.slack_pressure.copy()
     for node in scenarios[0].all("node"):
         kind, name = node.attribute("type"), node.attribute("id")
         if kind not in flows:
@@ -288,12 +288,15 @@ def _scenario(root: Element, file: _Net, junction: JunctionTable) -> tuple[Recei
         lower, upper = _bounds(node, "flow", file)
         if not np.isfinite(lower + upper):
             raise InputError(f"{node.where()}: the flow has no lower and upper bound; give both, or bound='both'")
-        ranges += lower != upper
         flows[kind].append((int(at[0]), (lower + upper) / 2))
         p_lower, p_upper = _bounds(node, "pressure", file)
+        regulated = kind == "entry" and p_lower == p_upper
+        slack_pressure[at] = p_lower if regulated else slack_pressure[at]
+        ranges += lower != upper and not regulated
         junction = tighten(junction, at, [max(p_lower, 0.0)], [p_upper])
     if ranges:
         file.notes.append(f"{ranges} entries and exits with a range of flow: its middle is used")
+    junction = replace(junction, slack_pressure=slack_pressure)
     receipt = receipt_table([at for at, _ in flows["entry"]], [flow for _, flow in flows["entry"]])
     return receipt, delivery_table([at for at, _ in flows["exit"]], [flow for _, flow in flows["exit"]]), junction
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from gridveil.formats.gaslib_write import write_gaslib
 from gridveil.formats.matgas_write import matgas_text
 from gridveil.formats.power_write import writable_format, write_power_network
 from gridveil.networks.case import Case, Network
@@ -15,12 +16,16 @@ from gridveil.networks.gas_boundary import GasBoundary
 from gridveil.networks.load import load_case
 from gridveil.networks.power_export import public_tables
 
+GASLIB = "gaslib"
+
 
 def write_network(network: Network, sites: NDArray[Any], folder: Path, file_format: str, *, title: str) -> Path:
     """Write the network with ``sites`` (released demands, per unit) in the format its source had, where that can be written."""
     if isinstance(network, GasNetwork):
-        path = folder / "network.m"
         tables = public_gas_tables(network, sites)
+        if file_format == GASLIB:
+            return write_gaslib(tables, folder, title=title)
+        path = folder / "network.m"
         path.write_text(matgas_text(tables, title=title, with_fixed_injections=True))
         return path
     return write_power_network(public_tables(network, sites), folder, writable_format(file_format), title=title)
