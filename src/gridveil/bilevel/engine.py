@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
+import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.bilevel.relaxations import Elastic, HighPoint, JointSolution, Push
+from gridveil.bilevel.relaxations import Elastic, HalfSpace, HighPoint, JointSolution, PriceCut, Push
 from gridveil.privacy.noisy import CostTarget
 from gridveil.programs import Follower, FollowerSolution, ParametricProgram, Status
 
@@ -40,6 +41,10 @@ class Engine:
         return Push(self.program, verbose=self._verbose)
 
     @cached_property
+    def _price_cut(self) -> PriceCut:
+        return PriceCut(self.program, verbose=self._verbose)
+
+    @cached_property
     def _elastic(self) -> Elastic:
         return Elastic(self.program, verbose=self._verbose)
 
@@ -65,8 +70,17 @@ class Engine:
         yield feasible.x, feasible.d
 
     def solve_afresh(self, d: Vector) -> FollowerSolution:
-        """O(d) from public starts: the flat one, the x of the nearest feasible data, and the program's others."""
-        solution = self.follower.solve(d)
+        """O(d) from public starts: the flat one, the x of the nearest feasible data, the program's others."""
+        return self._from_public_starts(d, self.follower.solve(d))
+
+    def solve_released(self, d: Vector) -> FollowerSolution:
+        """O(d) from public starts for data that may sit at the edge of feasibility.
+
+        There a flat start can crawl for hundreds of slow iterations, so it is given up early.
+        """
+        return self._from_public_starts(d, self.follower.solve(d, brief=True))
+
+    def _from_public_starts(self, d: Vector, solution: FollowerSolution) -> FollowerSolution:
         for make_start in (self._feasible_start, *self.program.more_starts):
             if solution.converged:
                 break
@@ -93,6 +107,25 @@ class Engine:
                 return solution
         return solution
 
+    def cut(
+        self, noisy: Vector, band: CostTarget, cut: HalfSpace, start: JointSolution, warm: JointSolution | None
+    ) -> JointSolution:
+        """HPR with a price cut, warm from the last such solve if there is one, then cold from ``start``."""
+        if warm is not None:
+            solution = self._price_cut.solve(noisy, band, cut, start=warm, warm=True)
+            if solution.converged:
+                return solution
+        return self._price_cut.solve(noisy, band, cut, start=start, warm=False)
+
+    def proxy_direction(self, d: Vector) -> Vector:
+        """The direction in which the proxy m grows fastest, of length one: where O↑ goes first."""
+        gradient = np.asarray(self._proxy_gradient(d), dtype=float).ravel()
+        return gradient / float(np.linalg.norm(gradient))
+
+    @cached_property
+    def _proxy_gradient(self) -> ca.Function:
+        return ca.Function("gradient", [self.program.d], [ca.densify(ca.gradient(self.program.proxy, self.program.d))])
+
     def follow(self, joint: JointSolution, previous: FollowerSolution | None) -> FollowerSolution:
         """O(d) from the x in hand, so that a local solver cannot return a worse point than that x.
 
@@ -105,10 +138,17 @@ class Engine:
                 return solution
         return self.follower.solve(joint.d, start=joint.x)
 
-    def verify(self, d: Vector, known: FollowerSolution) -> FollowerSolution:
-        """Solve O(d) afresh; O(d) is the lower of the two costs that converged."""
-        fresh = self.solve_afresh(d)
-        return min((s for s in (known, fresh) if s.converged), key=lambda s: s.cost, default=fresh)
+    def verify(self, d: Vector, known: FollowerSolution, band: CostTarget) -> FollowerSolution:
+        """Solve O(d) afresh: from the flat start, or, where that leads nowhere soon, from the known x without multipliers.
+
+        If the fresh solve leaves the band, other public starts are tried too. O(d) is the lowest cost that converged.
+        """
+        solutions = [known, self.follower.solve(d, brief=True)]
+        if not solutions[-1].converged:
+            solutions.append(self.follower.solve(d, start=known.x))
+        if not (solutions[-1].converged and band.contains(solutions[-1].cost)):
+            solutions.append(self._from_public_starts(d, solutions[1]))
+        return min((s for s in solutions if s.converged), key=lambda s: s.cost, default=known)
 
 
 def _just_above(cost: float) -> float:

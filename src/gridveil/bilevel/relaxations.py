@@ -35,6 +35,14 @@ class JointSolution:
         return self.status is Status.CONVERGED
 
 
+@dataclass(frozen=True, eq=False)
+class HalfSpace:
+    """The data d with normalᵀd ≥ offset; the normal has length one, so that the row is well scaled."""
+
+    normal: Vector
+    offset: float
+
+
 class JointProblem:
     """Shared by HPR and O↑: variables (x, d), the rows g(x, d) of (HPR2, PP2) and the cost band of (HPR3, PP3)."""
 
@@ -122,6 +130,29 @@ class Push(JointProblem):
         origin = np.concatenate([start.x, start.d])
         point = self._nlp.solve(self._parameter_values(noisy, band), bounds, origin, start.point if warm else None)
         return self._joint(point, noisy)
+
+
+class PriceCut(JointProblem):
+    """HPR with one more row, aᵀd ≥ b: the linearised bilevel constraint O(d) ≥ f̃ − β at a point where prices are known."""
+
+    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
+        super().__init__(program, verbose=verbose)
+        normal = ca.MX.sym("normal", program.n_d)
+        self._nlp = self._solver(
+            "price_cut",
+            parameters=ca.vertcat(self._parameters, normal),
+            objective=self._distance,
+            rows=ca.vertcat(self._rows, ca.dot(normal, self._d)),
+        )
+
+    def solve(
+        self, noisy: Vector, band: CostTarget, cut: HalfSpace, *, start: JointSolution, warm: bool
+    ) -> JointSolution:
+        """Solve from the point of an earlier solve; ``warm`` (after a price cut only) takes its multipliers along."""
+        bounds = self._bounds(band, [cut.offset], [np.inf])
+        parameters = np.concatenate([self._parameter_values(noisy, band), cut.normal])
+        origin = np.concatenate([start.x, start.d])
+        return self._joint(self._nlp.solve(parameters, bounds, origin, start.point if warm else None), noisy)
 
 
 class Elastic(JointProblem):

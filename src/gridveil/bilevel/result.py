@@ -15,11 +15,12 @@ Vector = NDArray[np.float64]
 
 
 class Ending(Enum):
-    """How a run ended. Only the first five carry a point, and only after its cost was verified in the band."""
+    """How a run ended. Only the first six carry a point, and only after its cost was verified in the band."""
 
     NOISY_IN_BAND = "the noisy data satisfy the band as they are"
     HIGHPOINT_IN_BAND = "the high-point relaxation satisfies the band"
     BRACKET_CLOSED = "the bracket closed to eta"
+    POLISHED = "price cuts bring no nearer point, and O↑ reaches the band no nearer either"
     CALL_LIMIT = "the limit of calls to O↑ was reached; the best point so far is kept"
     BRACKET_STUCK = "no solve inside the bracket converged; the best point so far is kept"
     NO_HIGHPOINT = "the high-point relaxation has no solution, or none was found from any start"
@@ -33,6 +34,9 @@ class StepKind(Enum):
     HIGHPOINT = "highpoint"
     DOUBLING = "doubling"
     BISECTION = "bisection"
+    CUT = "price cut"
+    POLISH = "polish"
+    ROOT = "root search"
     VERIFICATION = "verification"
 
 

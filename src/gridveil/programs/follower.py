@@ -57,11 +57,11 @@ class Follower:
         self.build_seconds = time.perf_counter() - clock
 
     def solve(
-        self, d: Vector, *, start: Vector | None = None, warm: FollowerSolution | None = None
+        self, d: Vector, *, start: Vector | None = None, warm: FollowerSolution | None = None, brief: bool = False
     ) -> FollowerSolution:
         """Solve for d: from the public start, from another x, or warm from an earlier solution at a nearby d."""
         x0 = self.program.x_start if start is None else start
-        point = self._solver.solve(d, self._bounds, x0, None if warm is None else warm.point)
+        point = self._solver.solve(d, self._bounds, x0, None if warm is None else warm.point, brief=brief)
         return FollowerSolution(
             status=point.status,
             cost=point.objective,

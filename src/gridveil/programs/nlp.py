@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
+BRIEF_ITERATIONS = 60
 FEASIBILITY_TOLERANCE = 1e-6  # on rows and bounds, each relative to its own size where that exceeds 1
 
 
@@ -102,12 +103,20 @@ class NlpSolver:
 
     @cached_property
     def _warm(self) -> ca.Function:
-        shared = {
+        return self._build(_WARM_OPTIONS | self._derivatives)
+
+    @cached_property
+    def _brief(self) -> ca.Function:
+        return self._build({"ipopt.max_iter": BRIEF_ITERATIONS} | self._derivatives)
+
+    @property
+    def _derivatives(self) -> dict[str, ca.Function]:
+        """Derivatives of the first solver that was built: they take most of the time to build."""
+        return {
             "grad_f": self._cold.get_function("nlp_grad_f"),
             "jac_g": self._cold.get_function("nlp_jac_g"),
             "hess_lag": self._cold.get_function("nlp_hess_l"),
         }
-        return self._build(_WARM_OPTIONS | shared)
 
     def _build(self, extra: dict[str, Any]) -> ca.Function:
         own = {"ipopt.print_level": self._print_level, "ipopt.mu_strategy": self._barrier}
@@ -122,9 +131,14 @@ class NlpSolver:
         """Build derivatives and solver now instead of at the first solve."""
         _ = self._cold
 
-    def solve(self, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None = None) -> NlpSolution:
-        """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program."""
-        function = self._cold if warm is None else self._warm
+    def solve(
+        self, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None = None, *, brief: bool = False
+    ) -> NlpSolution:
+        """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program.
+
+        A ``brief`` solve gives up early: for starts that either work soon or hardly ever.
+        """
+        function = self._warm if warm is not None else self._brief if brief else self._cold
         call: dict[str, Any] = {
             "x0": start if warm is None else warm.x,
             "p": p,

@@ -60,7 +60,7 @@ def _verify_written(release: Release, path: Path) -> None:
     """Read the file back as a stranger would, solve it, and insist that its optimum lies in the band."""
     written = read_back(release.case.network, path)
     model = build_model(written.network)
-    solution = solve_true(written, model, Engine(model.program).solve_afresh)
+    solution = solve_true(written, model, Engine(model.program).solve_released)
     if not (solution.converged and release.target.contains(solution.cost)):
         raise NoReleaseError(
             f"the written {release.case.file_format} file does not keep the optimum in the band: the format loses a part "

@@ -1,0 +1,189 @@
+"""The method ``auto``: price cuts from both sides of the band, checked against O↑.
+
+The constraint that makes the problem bilevel, O(d) ≥ f̃ − β, has a gradient that every follower solve gives for free: the
+prices λ = ∂O/∂d. HPR with the cut O(d_k) + λ_kᵀ(d − d_k) ≥ f̃ − β jumps to the band's edge. Where O is convex the cut
+underestimates it, so the point reached is in the band, every further cut from there keeps it so, and the distance can
+only shrink: the polish. Where O is flat or kinked the cut may fail; then O↑ finds the band, by a root search in √δ.
+
+At the end O↑ is asked once whether it reaches the band a little nearer than the best point. If it does, the search
+goes on there; if it does not, Algorithm 1 (whose bracket that would be) cannot do better by more than CHECK.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.bilevel.algorithm1 import BALL_SLACK
+from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.relaxations import HalfSpace, JointSolution
+from gridveil.bilevel.result import BilevelResult, Ending, StepKind
+from gridveil.bilevel.run import Run
+from gridveil.privacy.noisy import CostTarget
+from gridveil.programs import FollowerSolution
+
+Vector = NDArray[np.float64]
+
+CHECK = 1e-3  # how much nearer (share of δ) O↑ must fail to reach the band
+AIM_INSIDE = (
+    2e-4  # share of √δ that the root search aims beyond its estimate, to end in the band rather than just below
+)
+SMALL_GAIN = 1e-3  # share of δ: a polish that gains less is the last
+MOST_CUTS = 5  # towards the band from below, before O↑ takes over
+MOST_POLISHES = 8
+MOST_PUSHES = 40
+OVERSHOOT = 1.5  # how much more than it missed by a cut asks for when it is repeated
+FLAT = 1e-9  # prices below this share of |f̃| per unit of d say nothing
+GROWTH = 1.5  # of the radius, while no estimate of where the band begins is to be had
+SMALLEST_RADIUS = 1e-4
+SATURATION = 0.01  # share of β below the upper edge
+MOST_FAILURES = 3
+
+
+def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResult:
+    """(BL) by price cuts and root search; never farther than Algorithm 1 by more than CHECK, where O is monotone."""
+    run = Run(engine, noisy, target)
+    ending = run.start_from_highpoint()
+    if ending is not None:
+        return run.finish(ending)
+    _cut_from_below(run)
+    _polish(run)
+    if _search_root(run):
+        _polish(run)
+    return run.finish(Ending.POLISHED if run.best is not None else Ending.NO_BRACKET)
+
+
+def _cut_from_below(run: Run) -> None:
+    """From the high point, cut until O(d) enters the band; a cut that fell short asks for more the next time."""
+    point, extra, warm = (run.starts[0], run.last_follower), 0.0, None
+    for _ in range(MOST_CUTS):
+        joint, follower = point
+        if follower is None or not follower.cost < run.band.lower:
+            return
+        reached = _cut_step(run, StepKind.CUT, joint, follower, extra, warm)
+        if reached is None or run.best is not None or reached[1].cost <= follower.cost:
+            return
+        extra += OVERSHOOT * (run.band.lower - reached[1].cost)
+        point, warm = reached, reached[0]
+
+
+def _polish(run: Run) -> None:
+    """From the best point, cut again and again while that brings nearer points in the band."""
+    warm = None
+    for _ in range(MOST_POLISHES):
+        best = run.best
+        if best is None:
+            return
+        reached = _cut_step(run, StepKind.POLISH, best.joint, best.follower, 0.0, warm)
+        if reached is not None and run.best is best and reached[0].delta < best.delta:
+            missed = run.band.lower - reached[1].cost
+            if missed > 0:
+                reached = _cut_step(run, StepKind.POLISH, best.joint, best.follower, OVERSHOOT * missed, reached[0])
+        if run.upper > (1 - SMALL_GAIN) * best.delta:
+            return
+        warm = reached[0] if reached is not None else None
+
+
+def _cut_step(
+    run: Run,
+    kind: StepKind,
+    joint: JointSolution,
+    follower: FollowerSolution,
+    extra: float,
+    warm: JointSolution | None,
+) -> tuple[JointSolution, FollowerSolution] | None:
+    """Linearise O at a point, solve HPR with the cut that this gives (plus ``extra`` cost) and evaluate O there.
+
+    None if prices vanish, the cut asks for more than the band allows, or a solve fails.
+    """
+    steepness = float(np.linalg.norm(follower.prices))
+    aim = (run.band.lower + run.joint_band.lower) / 2 + extra
+    if steepness <= FLAT * max(abs(run.target.value), run.target.beta) or aim > run.joint_band.upper:
+        return None
+    clock = time.perf_counter()
+    run.calls += 1
+    normal = follower.prices / steepness
+    cut = HalfSpace(normal, float(normal @ joint.d) + (aim - follower.cost) / steepness)
+    candidate = run.engine.cut(run.noisy, run.joint_band, cut, joint, warm)
+    reached = run.evaluate(kind, candidate.delta, candidate, clock)
+    return None if reached is None else (candidate, reached)
+
+
+def _search_root(run: Run) -> bool:
+    """Find where O↑ enters the band, as a root in √δ; True if that gave a point nearer than the best so far.
+
+    With a point in hand, O↑ first has to show that it reaches the band nearer than that.
+    """
+    before = run.upper
+    bracket = _Bracket(run)
+    estimate = math.sqrt((1 - CHECK) * run.upper) if run.best is not None else bracket.first_guess()
+    for _ in range(MOST_PUSHES):
+        if estimate**2 <= run.lower:
+            break
+        joint, follower = run.push(StepKind.ROOT, estimate**2)
+        if follower is None or follower.cost > run.band.upper:
+            bracket.failures += 1
+        elif follower.cost < run.band.lower:
+            run.lower = max(run.lower, estimate**2)
+            bracket.move_low(estimate, follower.cost - run.band.lower)
+            if run.best is None and joint.delta < (1 - BALL_SLACK) * estimate**2:
+                break
+        else:
+            bracket.move_high(estimate, follower.cost)
+        told_no_nearer = math.isfinite(before) and run.upper == before
+        closed = run.best is not None and run.upper - run.lower <= CHECK * run.upper
+        if told_no_nearer or closed or bracket.failures > MOST_FAILURES:
+            break
+        estimate = bracket.next_guess(estimate)
+    return run.upper < before
+
+
+class _Bracket:
+    """Where O↑ enters the band, between √δ values below it and in it: false position (Illinois), or the middle."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.failures = 0
+        self._low = (math.sqrt(run.lower), run.history[0].cost - run.band.lower)
+        self._high: tuple[float, float] | None = None
+        self._last_moved = ""
+
+    def first_guess(self) -> float:
+        """From the prices at the high point, but a good step beyond it."""
+        run, (root, missing) = self._run, self._low
+        step = 0.0
+        if run.last_follower is not None and math.isfinite(missing):
+            slope = float(run.last_follower.prices @ run.engine.proxy_direction(run.noisy))
+            step = -missing / slope if slope > 0 else 0.0
+        return max(root + step, GROWTH * root, math.sqrt(SMALLEST_RADIUS))
+
+    def move_low(self, root: float, missing: float) -> None:
+        """A point below the band by ``-missing``; if the low end moved twice running, the other end counts half."""
+        self._low = (root, missing)
+        if self._last_moved == "low" and self._high is not None:
+            self._high = (self._high[0], self._high[1] / 2)
+        self._last_moved = "low"
+
+    def move_high(self, root: float, cost: float) -> None:
+        """A point in the band. At its upper edge the band, not the radius, limits O↑: its cost then says nothing."""
+        run = self._run
+        saturated = cost > run.joint_band.upper - SATURATION * run.joint_band.beta
+        self._high = None if saturated else (root, cost - run.band.lower)
+        if self._last_moved == "high":
+            self._low = (self._low[0], self._low[1] / 2)
+        self._last_moved = "high"
+
+    def next_guess(self, root: float) -> float:
+        """The next √δ to try."""
+        run, (low, missing) = self._run, self._low
+        if run.best is None:
+            return GROWTH * root
+        high = math.sqrt(run.upper)
+        if self._high is None or not math.isfinite(missing) or self.failures:
+            return (low + high) / 2
+        share = -missing / (self._high[1] - missing)
+        guess = low + min(max(share, 0.01), 0.99) * (high - low)
+        return min(guess * (1 + AIM_INSIDE), (low + 3 * high) / 4)

@@ -1,0 +1,177 @@
+"""One run of a bilevel method: its data, its solves so far and the bracket on δ. Shared by all methods."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.monotonicity import measure_monotonicity
+from gridveil.bilevel.relaxations import JointSolution
+from gridveil.bilevel.result import BilevelResult, Ending, HighPointResult, Step, StepKind
+from gridveil.privacy.noisy import CostTarget
+from gridveil.programs import FollowerSolution, Status
+
+Vector = NDArray[np.float64]
+
+# Shares of β that are cut off the band's edges, so that the rounding of one solve cannot undo what another found:
+# joint problems keep f(x) in the smallest band, O(d) is accepted in a wider one, and verified in the whole band.
+JOINT_MARGIN, ACCEPTANCE_MARGIN = 1e-4, 5e-5
+SAME_POINT = 1e-10  # a high point this near (squared) is d̃ itself up to rounding
+ON_THE_PATH = {StepKind.HIGHPOINT, StepKind.DOUBLING, StepKind.BISECTION, StepKind.ROOT}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A point whose cost O(d) the follower found in the band."""
+
+    joint: JointSolution
+    follower: FollowerSolution
+
+    @property
+    def delta(self) -> float:
+        """Its squared distance to d̃."""
+        return self.joint.delta
+
+
+@dataclass(eq=False)
+class Run:
+    """Data, history, best point and bracket [lower, upper] on δ; the upper end is the best point's distance."""
+
+    engine: Engine
+    noisy: Vector
+    target: CostTarget
+    clock: float = field(default_factory=time.perf_counter)
+    history: list[Step] = field(default_factory=list)
+    starts: list[JointSolution] = field(default_factory=list)
+    last_follower: FollowerSolution | None = None
+    highpoint: HighPointResult | None = None
+    best: Candidate | None = None
+    lower: float = 0.0
+    calls: int = 0
+
+    @property
+    def joint_band(self) -> CostTarget:
+        """The band for f(x) in the joint problems."""
+        return self.target.shrunk(JOINT_MARGIN)
+
+    @property
+    def band(self) -> CostTarget:
+        """The band in which O(d) is accepted."""
+        return self.target.shrunk(ACCEPTANCE_MARGIN)
+
+    @property
+    def upper(self) -> float:
+        """Distance of the best point so far."""
+        return self.best.delta if self.best else float("inf")
+
+    def start_from_highpoint(self) -> Ending | None:
+        """Solve HPR and look at O(d^h); None if the search has to go on from there."""
+        clock = time.perf_counter()
+        joint = self.engine.highpoint(self.noisy, self.joint_band)
+        known = None
+        if joint.converged and joint.delta <= SAME_POINT and self._noisy_within_bounds:
+            at_noisy = replace(joint, d=self.noisy, delta=0.0)
+            known = self.engine.follow(at_noisy, None)
+            if known.converged and known.cost <= self.band.upper:
+                joint = at_noisy
+        follower = self.evaluate(
+            StepKind.HIGHPOINT, joint.delta, joint, clock, known=known if joint.d is self.noisy else None
+        )
+        if not joint.converged:
+            return Ending.NO_HIGHPOINT
+        cost = follower.cost if follower else float("nan")
+        self.highpoint = HighPointResult(d=joint.d, delta=joint.delta, cost=cost)
+        self.starts.append(joint)
+        self.lower = joint.delta
+        if follower is None or not self.band.contains(cost):
+            return None
+        self.best = Candidate(joint, follower)
+        return Ending.NOISY_IN_BAND if joint.d is self.noisy else Ending.HIGHPOINT_IN_BAND
+
+    @property
+    def _noisy_within_bounds(self) -> bool:
+        program = self.engine.program
+        return bool(np.all((program.d_lower <= self.noisy) & (self.noisy <= program.d_upper)))
+
+    def push(self, kind: StepKind, radius: float) -> tuple[JointSolution, FollowerSolution | None]:
+        """O↑(radius), then O at its point; a point in the band that is nearer than the best becomes the best."""
+        clock = time.perf_counter()
+        self.calls += 1
+        joint = self.engine.push(self.noisy, self.joint_band, radius, self.starts)
+        follower = self.evaluate(kind, radius, joint, clock)
+        if follower is not None:
+            self.starts.append(joint)
+        return joint, follower
+
+    def evaluate(
+        self, kind: StepKind, radius: float, joint: JointSolution, clock: float, known: FollowerSolution | None = None
+    ) -> FollowerSolution | None:
+        """Solve the follower at a joint point (unless it is known) and record the step; None if either did not converge."""
+        follower = known
+        if follower is None and joint.converged:
+            follower = self.engine.follow(joint, self.last_follower)
+        usable = follower if follower is not None and follower.converged else None
+        self.history.append(
+            Step(
+                kind=kind,
+                radius=radius,
+                delta=joint.delta,
+                proxy=joint.proxy,
+                joint_cost=joint.cost,
+                cost=usable.cost if usable else float("nan"),
+                joint_status=joint.status,
+                follower_status=follower.status if follower else Status.FAILED,
+                seconds=time.perf_counter() - clock,
+            )
+        )
+        if usable:
+            self.last_follower = usable
+            if kind is not StepKind.HIGHPOINT and self.band.contains(usable.cost) and joint.delta < self.upper:
+                self.best = Candidate(joint, usable)
+        return usable
+
+    def finish(self, ending: Ending) -> BilevelResult:
+        """Verify the best point afresh and pack everything up."""
+        best, confirmed = self.best, None
+        if best is not None:
+            clock = time.perf_counter()
+            confirmed = self.engine.verify(best.joint.d, best.follower, self.target)
+            self._record_verification(best, confirmed, clock)
+            if not (confirmed.converged and self.target.contains(confirmed.cost)):
+                ending, best, confirmed = Ending.NOT_VERIFIED, None, None
+        path = [step for step in self.history if step.kind in ON_THE_PATH]
+        return BilevelResult(
+            ending=ending,
+            d=best.joint.d if best else None,
+            x=confirmed.x if confirmed else None,
+            cost=confirmed.cost if confirmed else float("nan"),
+            delta=best.delta if best else float("nan"),
+            highpoint=self.highpoint,
+            optimisations=1 + self.calls,
+            history=tuple(self.history),
+            monotonicity=measure_monotonicity(
+                np.array([step.proxy for step in path]),
+                np.array([step.cost for step in path]),
+                max(abs(self.target.value), self.target.beta),
+            ),
+            seconds=time.perf_counter() - self.clock,
+        )
+
+    def _record_verification(self, best: Candidate, confirmed: FollowerSolution, clock: float) -> None:
+        self.history.append(
+            Step(
+                kind=StepKind.VERIFICATION,
+                radius=best.delta,
+                delta=best.delta,
+                proxy=best.joint.proxy,
+                joint_cost=best.joint.cost,
+                cost=confirmed.cost if confirmed.converged else float("nan"),
+                joint_status=best.joint.status,
+                follower_status=confirmed.status,
+                seconds=time.perf_counter() - clock,
+            )
+        )
