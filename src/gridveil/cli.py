@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gridveil import __version__
+from gridveil.bilevel.method import Method
 from gridveil.errors import GridveilError, InputError
 from gridveil.networks.formulation import DemandBounds, DemandUnit, Formulation
-from gridveil.release.choices import CostTargetMode, Method
+from gridveil.release.choices import CostTargetMode
 
 if TYPE_CHECKING:
     from gridveil.networks.gas_boundary import GasBoundary
@@ -142,7 +143,7 @@ def release(
     beta: Annotated[
         str, typer.Option(help="How far the optimal cost may move: a share (1%) or an amount (250).")
     ] = "1%",
-    method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.BISECTION,
+    method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.AUTO,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
     cost_target: Annotated[
         CostTargetMode, typer.Option(help="Where the cost target comes from.")

@@ -24,10 +24,10 @@ def solve_bilevel(
 ) -> BilevelResult:
     """(BL): find d* near d̃ with O(d*) in the band. A solve that fails never moves the bracket."""
     run = Run(engine, noisy, target)
-    return run.finish(run.start_from_highpoint() or _double(run, eta, call_limit))
+    return run.finish(run.start_from_highpoint() or double_and_bisect(run, eta, call_limit))
 
 
-def _double(run: Run, eta: float, call_limit: int) -> Ending:
+def double_and_bisect(run: Run, eta: float, call_limit: int) -> Ending:
     """Double the radius until O↑ reaches the band (Lemma 1 says it does, if O is monotone), then bisect."""
     radius = max(2 * run.lower, eta)
     failures = 0

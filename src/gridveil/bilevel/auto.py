@@ -6,7 +6,8 @@ underestimates it, so the point reached is in the band, every further cut from t
 only shrink: the polish. Where O is flat or kinked the cut may fail; then O↑ finds the band, by a root search in √δ.
 
 At the end O↑ is asked once whether it reaches the band a little nearer than the best point. If it does, the search
-goes on there; if it does not, Algorithm 1 (whose bracket that would be) cannot do better by more than CHECK.
+goes on there; if it does not, Algorithm 1 (whose bracket that would be) cannot do better by more than CHECK. Should all of
+this find nothing, Algorithm 1 itself is the last resort.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.bilevel.algorithm1 import BALL_SLACK
+from gridveil.bilevel.algorithm1 import BALL_SLACK, CALL_LIMIT, ETA, double_and_bisect
 from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.relaxations import HalfSpace, JointSolution
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
@@ -53,21 +54,35 @@ def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResu
     _polish(run)
     if _search_root(run):
         _polish(run)
+    if run.best is None:
+        double_and_bisect(run, ETA, CALL_LIMIT)
+        _polish(run)
     return run.finish(Ending.POLISHED if run.best is not None else Ending.NO_BRACKET)
 
 
 def _cut_from_below(run: Run) -> None:
-    """From the high point, cut until O(d) enters the band; a cut that fell short asks for more the next time."""
-    point, extra, warm = (run.starts[0], run.last_follower), 0.0, None
+    """From the high point, cut until O(d) enters the band.
+
+    A cut that fell short asks for more the next time; one that asked for too much (as from far away, where O is convex)
+    asks for half of what is missing.
+    """
+    joint, follower, warm = run.starts[0], run.last_follower, None
+    extra, share = 0.0, 1.0
     for _ in range(MOST_CUTS):
-        joint, follower = point
         if follower is None or not follower.cost < run.band.lower:
             return
-        reached = _cut_step(run, StepKind.CUT, joint, follower, extra, warm)
-        if reached is None or run.best is not None or reached[1].cost <= follower.cost:
+        missing = run.band.lower - follower.cost
+        reached = _cut_step(run, StepKind.CUT, joint, follower, extra - (1 - share) * missing, warm)
+        if run.best is not None:
             return
-        extra += OVERSHOOT * (run.band.lower - reached[1].cost)
-        point, warm = reached, reached[0]
+        if reached is None:
+            extra, share = 0.0, share / 2
+        elif reached[1].cost <= follower.cost:
+            return
+        else:
+            extra = OVERSHOOT * (run.band.lower - reached[1].cost) if share == 1.0 else 0.0
+            joint, follower = reached
+            warm, share = joint, 1.0
 
 
 def _polish(run: Run) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.relaxations import Elastic, HalfSpace, HighPoint, JointSolution, PriceCut, Push
 from gridveil.privacy.noisy import CostTarget
-from gridveil.programs import Follower, FollowerSolution, ParametricProgram, Status
+from gridveil.programs import Follower, FollowerSolution, ParametricProgram, Status, Trust
 
 Vector = NDArray[np.float64]
 
@@ -78,10 +78,12 @@ class Engine:
 
         There a flat start can crawl for hundreds of slow iterations, so it is given up early.
         """
-        return self._from_public_starts(d, self.follower.solve(d, brief=True))
+        return self._from_public_starts(d, self.follower.solve(d, trust=Trust.BRIEF))
 
     def _from_public_starts(self, d: Vector, solution: FollowerSolution) -> FollowerSolution:
-        for make_start in (self._feasible_start, *self.program.more_starts):
+        if not solution.converged:
+            solution = self.follower.solve(d, start=self.nearest_feasible(d).x, trust=Trust.NEAR)
+        for make_start in self.program.more_starts:
             if solution.converged:
                 break
             solution = self.follower.solve(d, start=make_start(d))
@@ -90,9 +92,6 @@ class Engine:
     def nearest_feasible(self, d: Vector) -> JointSolution:
         """HPR without its band: the data nearest to d that have any feasible x at all."""
         return self._elastic.solve(d)
-
-    def _feasible_start(self, d: Vector) -> Vector:
-        return self._elastic.solve(d).x
 
     def push(self, noisy: Vector, band: CostTarget, delta: float, starts: list[JointSolution]) -> JointSolution:
         """O↑(δ), warm from the last push, then cold from each of the earlier points until one converges."""
@@ -136,16 +135,16 @@ class Engine:
             solution = self.follower.solve(joint.d, warm=warm)
             if solution.converged and solution.cost <= _just_above(joint.cost):
                 return solution
-        return self.follower.solve(joint.d, start=joint.x)
+        return self.follower.solve(joint.d, start=joint.x, trust=Trust.NEAR)
 
     def verify(self, d: Vector, known: FollowerSolution, band: CostTarget) -> FollowerSolution:
         """Solve O(d) afresh: from the flat start, or, where that leads nowhere soon, from the known x without multipliers.
 
         If the fresh solve leaves the band, other public starts are tried too. O(d) is the lowest cost that converged.
         """
-        solutions = [known, self.follower.solve(d, brief=True)]
+        solutions = [known, self.follower.solve(d, trust=Trust.BRIEF)]
         if not solutions[-1].converged:
-            solutions.append(self.follower.solve(d, start=known.x))
+            solutions.append(self.follower.solve(d, start=known.x, trust=Trust.NEAR))
         if not (solutions[-1].converged and band.contains(solutions[-1].cost)):
             solutions.append(self._from_public_starts(d, solutions[1]))
         return min((s for s in solutions if s.converged), key=lambda s: s.cost, default=known)

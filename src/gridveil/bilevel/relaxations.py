@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.privacy.noisy import CostTarget
-from gridveil.programs import Bounds, NlpSolution, NlpSolver, ParametricProgram, Status
+from gridveil.programs import Bounds, NlpSolution, NlpSolver, ParametricProgram, Status, Trust
 
 Vector = NDArray[np.float64]
+
+INTERIOR = 1e-5  # slack that joint problems leave at the follower's limits, relative where they exceed 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +75,13 @@ class JointProblem:
     def _bounds(self, band: CostTarget, extra_lower: list[float], extra_upper: list[float]) -> Bounds:
         """Bounds of the shared rows, then of the problem's own."""
         program, half_width = self.program, band.beta / _scale(band)
+        x_lower, x_upper = _inside(program.x_lower, program.x_upper)
+        g_lower, g_upper = _inside(program.g_lower, program.g_upper)
         return Bounds(
-            x_lower=np.concatenate([program.x_lower, program.d_lower]),
-            x_upper=np.concatenate([program.x_upper, program.d_upper]),
-            g_lower=np.concatenate([program.g_lower, [-half_width], extra_lower]),
-            g_upper=np.concatenate([program.g_upper, [half_width], extra_upper]),
+            x_lower=np.concatenate([x_lower, program.d_lower]),
+            x_upper=np.concatenate([x_upper, program.d_upper]),
+            g_lower=np.concatenate([g_lower, [-half_width], extra_lower]),
+            g_upper=np.concatenate([g_upper, [half_width], extra_upper]),
         )
 
     def _parameter_values(self, noisy: Vector, band: CostTarget) -> Vector:
@@ -128,7 +132,9 @@ class Push(JointProblem):
         """Solve from the point of an earlier HPR or O↑; ``warm`` (after an O↑ only) takes its multipliers along."""
         bounds = self._bounds(band, [-np.inf], [delta])
         origin = np.concatenate([start.x, start.d])
-        point = self._nlp.solve(self._parameter_values(noisy, band), bounds, origin, start.point if warm else None)
+        point = self._nlp.solve(
+            self._parameter_values(noisy, band), bounds, origin, start.point if warm else None, Trust.NEAR
+        )
         return self._joint(point, noisy)
 
 
@@ -152,7 +158,8 @@ class PriceCut(JointProblem):
         bounds = self._bounds(band, [cut.offset], [np.inf])
         parameters = np.concatenate([self._parameter_values(noisy, band), cut.normal])
         origin = np.concatenate([start.x, start.d])
-        return self._joint(self._nlp.solve(parameters, bounds, origin, start.point if warm else None), noisy)
+        point = self._nlp.solve(parameters, bounds, origin, start.point if warm else None, Trust.NEAR)
+        return self._joint(point, noisy)
 
 
 class Elastic(JointProblem):
@@ -165,13 +172,31 @@ class Elastic(JointProblem):
     def solve(self, data: Vector) -> JointSolution:
         """Solve from the public start and the data themselves."""
         program = self.program
+        x_lower, x_upper = _inside(program.x_lower, program.x_upper)
+        g_lower, g_upper = _inside(program.g_lower, program.g_upper)
         bounds = Bounds(
-            x_lower=np.concatenate([program.x_lower, np.full(program.n_d, -np.inf)]),
-            x_upper=np.concatenate([program.x_upper, np.full(program.n_d, np.inf)]),
-            g_lower=program.g_lower,
-            g_upper=program.g_upper,
+            x_lower=np.concatenate([x_lower, np.full(program.n_d, -np.inf)]),
+            x_upper=np.concatenate([x_upper, np.full(program.n_d, np.inf)]),
+            g_lower=g_lower,
+            g_upper=g_upper,
         )
         return self._joint(self._nlp.solve(data, bounds, np.concatenate([program.x_start, data])), data)
+
+
+def _inside(lower: Vector, upper: Vector) -> tuple[Vector, Vector]:
+    """Give bounds a little tighter than these, equalities as they are.
+
+    The data that HPR and O↑ find often lie at the very edge of what is feasible. Without this slack the follower would have no
+    interior there, and an interior-point solver would crawl or call it infeasible.
+    """
+    with np.errstate(invalid="ignore"):
+        width = upper - lower
+        low = np.minimum(INTERIOR * np.maximum(1.0, np.abs(lower)), 0.01 * width)
+        high = np.minimum(INTERIOR * np.maximum(1.0, np.abs(upper)), 0.01 * width)
+        return (
+            np.where(np.isfinite(lower) & (width > 0), lower + low, lower),
+            np.where(np.isfinite(upper) & (width > 0), upper - high, upper),
+        )
 
 
 def _scale(band: CostTarget) -> float:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.bilevel.algorithm1 import ETA, solve_bilevel
+from gridveil.bilevel.algorithm1 import solve_bilevel
+from gridveil.bilevel.auto import solve_auto
 from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.method import Method
 from gridveil.bilevel.result import BilevelResult, HighPointResult
 from gridveil.errors import NoReleaseError
 from gridveil.networks.model import DemandLayout
@@ -37,10 +39,11 @@ def derived_cost(engine: Engine, layout: DemandLayout, noisy: NoisyDemand) -> fl
 
 
 def repair(
-    engine: Engine, layout: DemandLayout, noisy: NoisyDemand, target: CostTarget, *, eta: float = ETA
+    engine: Engine, layout: DemandLayout, noisy: NoisyDemand, target: CostTarget, method: Method = Method.AUTO
 ) -> ReleasedDemand:
     """Find d* with O(d*) in the band; sites that take no part in the flow keep their noisy value."""
-    result = solve_bilevel(engine, _data(layout, noisy), target, eta=eta)
+    solve = solve_auto if method is Method.AUTO else solve_bilevel
+    result = solve(engine, _data(layout, noisy), target)
     if result.d is None or result.highpoint is None:
         raise NoReleaseError(f"no release: {result.ending.value}; try a larger beta, a smaller alpha or another draw")
     values = np.array(layout.to_sites(result.d, noisy.values))

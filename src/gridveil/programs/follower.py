@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.programs.nlp import Bounds, NlpSolution, NlpSolver, Status
+from gridveil.programs.nlp import Bounds, NlpSolution, NlpSolver, Status, Trust
 from gridveil.programs.program import ParametricProgram
 
 Vector = NDArray[np.float64]
@@ -57,11 +57,16 @@ class Follower:
         self.build_seconds = time.perf_counter() - clock
 
     def solve(
-        self, d: Vector, *, start: Vector | None = None, warm: FollowerSolution | None = None, brief: bool = False
+        self,
+        d: Vector,
+        *,
+        start: Vector | None = None,
+        warm: FollowerSolution | None = None,
+        trust: Trust = Trust.ROUGH,
     ) -> FollowerSolution:
         """Solve for d: from the public start, from another x, or warm from an earlier solution at a nearby d."""
         x0 = self.program.x_start if start is None else start
-        point = self._solver.solve(d, self._bounds, x0, None if warm is None else warm.point, brief=brief)
+        point = self._solver.solve(d, self._bounds, x0, None if warm is None else warm.point, trust)
         return FollowerSolution(
             status=point.status,
             cost=point.objective,

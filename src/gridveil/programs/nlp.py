@@ -18,6 +18,17 @@ BRIEF_ITERATIONS = 60
 FEASIBILITY_TOLERANCE = 1e-6  # on rows and bounds, each relative to its own size where that exceeds 1
 
 
+class Trust(Enum):
+    """How good a start is.
+
+    ROUGH: a guess. BRIEF: a guess that works soon or hardly ever, given up early. NEAR: a point close to the solution.
+    """
+
+    ROUGH = "rough"
+    BRIEF = "brief"
+    NEAR = "near"
+
+
 class Status(Enum):
     """How a solve ended. Only CONVERGED may move a bracket, become a result or enter a table."""
 
@@ -43,6 +54,16 @@ _IPOPT_OPTIONS: dict[str, Any] = {
     "print_time": False,
     "calc_lam_p": False,
     "error_on_fail": False,
+}
+
+# Near: the start is a good point, feasible or nearly so, and must not be pushed off its bounds: where the feasible set is
+# small, Ipopt's usual push of 1 % leaves it and never finds back.
+_NEAR_OPTIONS: dict[str, Any] = {
+    "ipopt.mu_init": 1e-2,
+    "ipopt.bound_push": 1e-6,
+    "ipopt.bound_frac": 1e-6,
+    "ipopt.slack_bound_push": 1e-6,
+    "ipopt.slack_bound_frac": 1e-6,
 }
 
 # Warm: stay where the given primal-dual point is, with a barrier small enough not to push it away again.
@@ -106,8 +127,17 @@ class NlpSolver:
         return self._build(_WARM_OPTIONS | self._derivatives)
 
     @cached_property
+    def _near(self) -> ca.Function:
+        return self._build(_NEAR_OPTIONS | self._derivatives)
+
+    @cached_property
     def _brief(self) -> ca.Function:
         return self._build({"ipopt.max_iter": BRIEF_ITERATIONS} | self._derivatives)
+
+    def _variant(self, trust: Trust) -> ca.Function:
+        if trust is Trust.NEAR:
+            return self._near
+        return self._brief if trust is Trust.BRIEF else self._cold
 
     @property
     def _derivatives(self) -> dict[str, ca.Function]:
@@ -132,13 +162,10 @@ class NlpSolver:
         _ = self._cold
 
     def solve(
-        self, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None = None, *, brief: bool = False
+        self, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None = None, trust: Trust = Trust.ROUGH
     ) -> NlpSolution:
-        """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program.
-
-        A ``brief`` solve gives up early: for starts that either work soon or hardly ever.
-        """
-        function = self._warm if warm is not None else self._brief if brief else self._cold
+        """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program."""
+        function = self._variant(trust) if warm is None else self._warm
         call: dict[str, Any] = {
             "x0": start if warm is None else warm.x,
             "p": p,

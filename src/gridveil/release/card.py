@@ -5,6 +5,8 @@ Field names are those of the OpenDP deployments registry where they fit; everyth
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from gridveil import __version__
 from gridveil.networks.describe import demand_unit
 from gridveil.networks.gas import GasNetwork
@@ -79,6 +81,6 @@ def card(release: Release) -> dict[str, object]:
             "optimal_cost": result.cost,
             "squared_distance_to_noisy": result.delta,
             "monotone": result.monotonicity.holds,
-            "band": "verified by a fresh local solve",
         },
+        "certificate": asdict(release.certificate),
     }

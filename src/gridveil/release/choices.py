@@ -3,12 +3,6 @@
 from enum import Enum
 
 
-class Method(Enum):
-    """How the bilevel problem is solved."""
-
-    BISECTION = "bisection"
-
-
 class CostTargetMode(Enum):
     """Where f̃ comes from.
 

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridveil.bilevel.algorithm1 import ETA, solve_bilevel
+from gridveil.bilevel.auto import solve_auto
 from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.method import Method
 from gridveil.bilevel.result import BilevelResult
 from gridveil.errors import InputError, NoReleaseError
 from gridveil.privacy.curator import solve_at
@@ -28,6 +30,7 @@ def protect(
     cost_target: float | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
+    method: Method = Method.AUTO,
     eta: float = ETA,
 ) -> BilevelResult:
     """Make the sensitive data of a program private: one entry of d is one participant, hidden up to ±alpha.
@@ -35,6 +38,7 @@ def protect(
     ``epsilon`` and ``alpha`` are exact text ("1", "0.1"); ``beta`` is a share ("1%") or an amount ("250") of the cost.
     ``cost_target`` is a public or forecast cost; without it, O at the true data is taken as public knowledge.
     The draw is charged to the ``ledger`` of the data set. A ``seed`` makes a simulation that protects nobody instead.
+    ``eta`` is how nearly the method BISECTION closes its bracket on the squared distance.
     The result's ``d`` is None, with the reason in ``ending``, when no data with a verified cost in the band was found.
     """
     secret = SecretDemand(np.asarray(data, dtype=float))
@@ -59,4 +63,6 @@ def protect(
         noisy = draw_demand(secret, mechanism, ledger, purpose=f"data of {program.name}")
     else:
         raise InputError("a draw must be charged: give a ledger, or a seed for a simulation that protects nobody")
+    if method is Method.AUTO:
+        return solve_auto(engine, noisy.values, band)
     return solve_bilevel(engine, noisy.values, band, eta=eta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from gridveil.bilevel.certificate import Certificate, certify
 from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.repair import ReleasedDemand, repair
 from gridveil.errors import InputError
@@ -29,6 +30,7 @@ class Release:
     draw: Draw
     target: CostTarget
     released: ReleasedDemand
+    certificate: Certificate
     curator: Comparison
     cost_unit: str
     seconds: float
@@ -46,13 +48,14 @@ def make_release(case: Case, settings: ReleaseSettings, ledger: Ledger | None, r
     cost = true_cost(case, model, engine, settings.target.mode)
     draw = reuse if reuse is not None else draw_for(case, settings, ledger, cost)
     target = cost_target(engine, model.layout, draw, settings, cost)
-    released = repair(engine, model.layout, draw.noisy, target)
+    released = repair(engine, model.layout, draw.noisy, target, settings.method)
     return Release(
         case=case,
         settings=settings,
         draw=draw,
         target=target,
         released=released,
+        certificate=certify(case.network, model, model.layout.to_program(draw.noisy.values), target, released.result),
         curator=compare(case, model, draw.noisy, released.highpoint.d, released.values),
         cost_unit=model.program.cost_unit,
         seconds=time.perf_counter() - clock,

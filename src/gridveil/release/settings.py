@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from gridveil.bilevel.method import Method
 from gridveil.errors import InputError
 from gridveil.networks.formulation import DemandBounds
 from gridveil.privacy.exact_sampling import positive_fraction
 from gridveil.privacy.noisy import Tolerance
-from gridveil.release.choices import CostTargetMode, Method
+from gridveil.release.choices import CostTargetMode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class ReleaseSettings:
     beta: Tolerance
     target: CostTargetSettings = CostTargetSettings()
     seed: int | None = None
-    method: Method = Method.BISECTION
+    method: Method = Method.AUTO
     demand_bounds: DemandBounds = DemandBounds.NONE
 
     def __post_init__(self) -> None:

@@ -1,0 +1,116 @@
+"""The method auto: the true optimum on closed forms, and never farther than Algorithm 1 where it counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closed_forms import Known, band, capacities, nearest_by_brute_force, one_dimensional, supply
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import nesta
+from gridveil.bilevel.algorithm1 import solve_bilevel
+from gridveil.bilevel.auto import solve_auto
+from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.result import Ending, StepKind
+from gridveil.networks.load import load_case
+from gridveil.networks.model import build_model
+from gridveil.privacy.curator import solve_true
+from gridveil.privacy.noisy import TargetSource, Tolerance
+from gridveil.privacy.simulation import simulate_laplace
+from gridveil.programs import Status
+
+WORST = 1.001
+
+
+@pytest.mark.parametrize(
+    ("known", "truth", "noisy"),
+    [
+        (one_dimensional(), [2.0], [1.2]),
+        (one_dimensional(), [2.0], [3.1]),
+        (supply([1.0, 2.0], [1.0, 4.0]), [1.0, 1.5], [0.4, 1.1]),
+        (supply([1.0, 2.0], [1.0, 4.0]), [1.0, 1.5], [2.0, 1.7]),
+        (supply([1.0, 2.0], [1.0, 4.0]), [1.0, 1.5], [-1.0, -0.5]),  # O is flat at the start: no prices
+        (capacities(), [3.0, 2.0], [3.9, 2.6]),
+        (capacities(), [3.0, 2.0], [2.0, 1.4]),
+        (capacities(), [3.0, 2.0], [6.0, 6.0]),  # more capacity than demand: flat again
+    ],
+)
+def test_true_bilevel_optimum(known: Known, truth, noisy):
+    truth, noisy = np.array(truth), np.array(noisy)
+    target = band(known.optimum(truth), 0.02 * known.optimum(truth))
+    result = solve_auto(Engine(known.program), noisy, target)
+    assert result.verified, result.ending
+    assert target.contains(known.optimum(result.d))
+    best = nearest_by_brute_force(known, noisy, target, reach=8.0, points=2001)
+    step = 16.0 / 2000
+    assert result.delta <= WORST * (np.sqrt(best) + np.sqrt(2) * step) ** 2 + 1e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_never_farther_than_algorithm_1_on_random_programs(data):
+    n = data.draw(st.integers(1, 4))
+    positive = st.lists(st.floats(0.5, 4.0), min_size=n, max_size=n)
+    known = supply(data.draw(positive), data.draw(positive))
+    truth = np.array(data.draw(st.lists(st.floats(0.5, 3.0), min_size=n, max_size=n)))
+    noisy = truth + np.array(data.draw(st.lists(st.floats(-2.0, 2.0), min_size=n, max_size=n)))
+    target = band(known.optimum(truth), 0.02 * known.optimum(truth))
+    engine = Engine(known.program)
+    auto, paper = solve_auto(engine, noisy, target), solve_bilevel(engine, noisy, target, eta=1e-6)
+    assert auto.verified and paper.verified
+    assert target.contains(known.optimum(auto.d))
+    assert auto.delta <= WORST * paper.delta + 1e-6
+
+
+@pytest.mark.nesta
+@pytest.mark.parametrize(
+    ("name", "alpha"), [("case14_ieee", 0.1), ("case30_fsr", 0.1), ("case57_ieee", 0.1), ("case14_ieee", 1.0)]
+)
+def test_never_farther_than_algorithm_1_on_networks(name, alpha):
+    case = load_case(str(nesta(name)))
+    model = build_model(case.network)
+    engine = Engine(model.program)
+    cost = solve_true(case, model, engine.solve_afresh).cost
+    target = Tolerance.parse("1%").around(cost, TargetSource.PUBLIC)
+    needed = 0
+    for seed in range(6):
+        noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=alpha, seed=seed).values)
+        auto, paper = solve_auto(engine, noisy, target), solve_bilevel(engine, noisy, target, eta=1e-5)
+        assert auto.verified and paper.verified
+        assert auto.delta <= WORST * paper.delta + 1e-9
+        if paper.optimisations > 1:
+            needed += 1
+            assert auto.optimisations <= paper.optimisations
+    assert needed or alpha > 0.1
+
+
+def test_cuts_alone_reach_the_band_of_a_convex_follower():
+    """Where O is convex a cut lands in the band, and no push is needed but the one that checks."""
+    known = supply([1.0, 2.0], [1.0, 4.0])
+    result = solve_auto(Engine(known.program), np.array([0.9, 1.2]), band(10.0, 0.1))
+    kinds = [step.kind for step in result.history]
+    assert kinds[:2] == [StepKind.HIGHPOINT, StepKind.CUT] and result.ending is Ending.POLISHED
+    assert kinds.count(StepKind.ROOT) == 1 and kinds.count(StepKind.DOUBLING) == 0
+    assert any(step.kind is StepKind.CUT and band(10.0, 0.1).contains(step.cost) for step in result.history)
+
+
+def test_without_cuts_the_root_search_still_finds_the_optimum():
+    """Every price cut fails: the answer is Algorithm 1's."""
+
+    class NoCuts(Engine):
+        def cut(self, noisy, target, cut, start, warm):
+            return replace(super().cut(noisy, target, cut, start, warm), status=Status.FAILED)
+
+    known, noisy, target = supply([1.0, 2.0], [1.0, 4.0]), np.array([0.2, 0.3]), band(10.0, 0.1)
+    auto, paper = solve_auto(NoCuts(known.program), noisy, target), solve_bilevel(Engine(known.program), noisy, target)
+    assert auto.verified and auto.delta == pytest.approx(paper.delta, rel=2e-3)
+
+
+def test_nothing_outside_the_band_is_returned():
+    program = replace(one_dimensional().program, d_upper=np.array([1.0]))
+    result = solve_auto(Engine(program), np.array([0.5]), band(10.0, 0.1))
+    assert result.ending is Ending.NO_BRACKET and result.d is None
+    assert solve_auto(Engine(one_dimensional().program), np.array([1.0]), band(-5.0, 1.0)).ending is Ending.NO_HIGHPOINT
