@@ -37,9 +37,10 @@ MOST_CUTS = 5  # towards the band from below, before O↑ takes over
 MOST_POLISHES = 8
 MOST_PUSHES = 40
 OVERSHOOT = 1.5  # how much more than it missed by a cut asks for when it is repeated
-FLAT = 1e-9  # prices below this share of |f̃| per unit of d say nothing
+FLAT = 1e-6  # prices below this share of |f̃| per unit of d say nothing
 GROWTH = 1.5  # of the radius, while no estimate of where the band begins is to be had
 SMALLEST_RADIUS = 1e-4
+LONGEST_STEP = 10.0  # of the first guess, in radii of the high point
 SATURATION = 0.01  # share of β below the upper edge
 MOST_FAILURES = 3
 
@@ -54,7 +55,8 @@ def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResu
     _polish(run)
     if _search_root(run):
         _polish(run)
-    if run.best is None:
+    if run.best is None and run.highpoint is not None:
+        run.lower = run.highpoint.delta
         double_and_bisect(run, ETA, CALL_LIMIT)
         _polish(run)
     return run.finish(Ending.POLISHED if run.best is not None else Ending.NO_BRACKET)
@@ -173,6 +175,7 @@ class _Bracket:
         if run.last_follower is not None and math.isfinite(missing):
             slope = float(run.last_follower.prices @ run.engine.proxy_direction(run.noisy))
             step = -missing / slope if slope > 0 else 0.0
+        step = min(step, LONGEST_STEP * max(root, math.sqrt(ETA)))  # small prices promise steps that lead nowhere
         return max(root + step, GROWTH * root, math.sqrt(SMALLEST_RADIUS))
 
     def move_low(self, root: float, missing: float) -> None:
