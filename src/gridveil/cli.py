@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gridveil import __version__
-from gridveil.bilevel.method import Method
+from gridveil.bilevel.method import Method, Solver
 from gridveil.errors import GridveilError, InputError
 from gridveil.networks.formulation import DemandBounds, DemandUnit, Formulation
 from gridveil.release.choices import CostTargetMode
@@ -31,6 +31,9 @@ output = Console()
 
 CaseArgument = Annotated[
     str, typer.Argument(help="Path of a case file, or a built-in name such as veil9.", metavar="CASE")
+]
+SolverOption = Annotated[
+    Solver, typer.Option("--solver", help="Our structured solver (AC power), or Ipopt for everything.")
 ]
 PresetOption = Annotated[str | None, typer.Option("--preset", help="Gas: boundary conditions of our studies.")]
 SlackOption = Annotated[
@@ -91,6 +94,7 @@ def solve(
     formulation: Annotated[
         Formulation, typer.Option(help="AC: Model 1 of the paper; DC: lossless approximation.")
     ] = Formulation.AC,
+    solver: SolverOption = Solver.STRUCTURED,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show the solver's own output on standard output.")
     ] = False,
@@ -105,7 +109,8 @@ def solve(
 
     Example: gridveil solve veil9 --formulation dc --json
     """
-    from gridveil.bilevel.engine import Engine
+    from gridveil.bilevel.engines import engine_for
+    from gridveil.bilevel.structured_engine import BY_STRUCTURE
     from gridveil.networks.load import load_case
     from gridveil.networks.model import build_model
     from gridveil.networks.power import PowerNetwork
@@ -113,14 +118,15 @@ def solve(
 
     loaded = load_case(case, _boundary(preset, slack, sound_speed, flow_base, demand_unit))
     model = build_model(loaded.network, formulation)
-    engine = Engine(model.program, verbose=verbose and not as_json)
+    _announce_compilation(solver)
+    engine = engine_for(loaded.network, model, solver, verbose=verbose and not as_json)
     build_seconds = engine.follower.build_seconds
     clock = time.perf_counter()
     solution = solve_true(loaded, model, engine.solve_afresh)
     report = {
         "case": loaded.name,
         "formulation": formulation.value if isinstance(loaded.network, PowerNetwork) else "ogf",
-        "solver": "ipopt",
+        "solver": (Solver.STRUCTURED if solution.detail == BY_STRUCTURE else Solver.IPOPT).value,
         "status": solution.status.value,
         "cost": solution.cost if solution.converged else None,
         "iterations": solution.iterations,
@@ -144,6 +150,7 @@ def release(
         str, typer.Option(help="How far the optimal cost may move: a share (1%) or an amount (250).")
     ] = "1%",
     method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.AUTO,
+    solver: SolverOption = Solver.STRUCTURED,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
     cost_target: Annotated[
         CostTargetMode, typer.Option(help="Where the cost target comes from.")
@@ -179,7 +186,7 @@ def release(
     from gridveil.networks.load import load_case
     from gridveil.privacy.noisy import Tolerance
     from gridveil.release.budget import ledger_path, open_or_create
-    from gridveil.release.export import check_destination, export
+    from gridveil.release.export import check_destination, export, keep_draw
     from gridveil.release.pipeline import make_release
     from gridveil.release.reuse import load_draw
     from gridveil.release.settings import CostTargetSettings, ReleaseSettings
@@ -198,6 +205,7 @@ def release(
         ),
         seed=seed,
         method=method,
+        solver=solver,
         demand_bounds=demand_bounds,
     )
     loaded = load_case(case, _boundary(preset, slack, sound_speed, flow_base, demand_unit))
@@ -206,7 +214,8 @@ def release(
     if seed is None:
         book = open_or_create(ledger or ledger_path(case), alpha=alpha, cap=budget)
     draw = load_draw(reuse, loaded, book) if reuse is not None else None
-    made = make_release(loaded, settings, book, draw)
+    _announce_compilation(solver)
+    made = make_release(loaded, settings, book, draw, keep=lambda drawn: keep_draw(drawn, out))
     files = export(made, out, simulation_as_public=simulation)
     _show(summary(made) | {"files": files}, as_json, case)
 
@@ -271,6 +280,16 @@ def ledger_create(
     from gridveil.privacy.ledger import Ledger
 
     Ledger.create(path, alpha=alpha, cap=budget)
+
+
+def _announce_compilation(solver: Solver) -> None:
+    """The first use ever compiles for about a minute: nobody should wait for that without a word."""
+    from gridveil.structured.warm_up import compiled_before
+
+    if solver is Solver.STRUCTURED and not compiled_before():
+        sys.stderr.write(
+            "gridveil: compiling the structured solver, once, for about a minute (--solver ipopt avoids it)\n"
+        )
 
 
 def _boundary(

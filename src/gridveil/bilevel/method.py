@@ -1,4 +1,4 @@
-"""How the bilevel problem is solved; apart, so that the command line can name it without loading the solvers."""
+"""How problems are solved; apart, so that the command line can name it without loading the solvers."""
 
 from enum import Enum
 
@@ -8,3 +8,10 @@ class Method(Enum):
 
     AUTO = "auto"
     BISECTION = "bisection"
+
+
+class Solver(Enum):
+    """STRUCTURED: our own for AC power flow, with Ipopt behind it. IPOPT: the general solver for everything."""
+
+    STRUCTURED = "structured"
+    IPOPT = "ipopt"

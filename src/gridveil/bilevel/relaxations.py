@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from gridveil.privacy.noisy import CostTarget
 from gridveil.programs import Bounds, NlpSolution, NlpSolver, ParametricProgram, Status, Trust
+from gridveil.programs.interior import narrowed
 
 Vector = NDArray[np.float64]
 
-INTERIOR = 1e-5  # slack that joint problems leave at the follower's limits, relative where they exceed 1
+# The data that HPR and O↑ find often lie at the very edge of what is feasible. They leave this slack at the follower's limits
+# (relative where those exceed 1), or an interior-point solver would find no interior there, and crawl or call it infeasible.
+INTERIOR = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +78,8 @@ class JointProblem:
     def _bounds(self, band: CostTarget, extra_lower: list[float], extra_upper: list[float]) -> Bounds:
         """Bounds of the shared rows, then of the problem's own."""
         program, half_width = self.program, band.beta / _scale(band)
-        x_lower, x_upper = _inside(program.x_lower, program.x_upper)
-        g_lower, g_upper = _inside(program.g_lower, program.g_upper)
+        x_lower, x_upper = narrowed(program.x_lower, program.x_upper, INTERIOR)
+        g_lower, g_upper = narrowed(program.g_lower, program.g_upper, INTERIOR)
         return Bounds(
             x_lower=np.concatenate([x_lower, program.d_lower]),
             x_upper=np.concatenate([x_upper, program.d_upper]),
@@ -172,8 +175,8 @@ class Elastic(JointProblem):
     def solve(self, data: Vector) -> JointSolution:
         """Solve from the public start and the data themselves."""
         program = self.program
-        x_lower, x_upper = _inside(program.x_lower, program.x_upper)
-        g_lower, g_upper = _inside(program.g_lower, program.g_upper)
+        x_lower, x_upper = narrowed(program.x_lower, program.x_upper, INTERIOR)
+        g_lower, g_upper = narrowed(program.g_lower, program.g_upper, INTERIOR)
         bounds = Bounds(
             x_lower=np.concatenate([x_lower, np.full(program.n_d, -np.inf)]),
             x_upper=np.concatenate([x_upper, np.full(program.n_d, np.inf)]),
@@ -181,22 +184,6 @@ class Elastic(JointProblem):
             g_upper=g_upper,
         )
         return self._joint(self._nlp.solve(data, bounds, np.concatenate([program.x_start, data])), data)
-
-
-def _inside(lower: Vector, upper: Vector) -> tuple[Vector, Vector]:
-    """Give bounds a little tighter than these, equalities as they are.
-
-    The data that HPR and O↑ find often lie at the very edge of what is feasible. Without this slack the follower would have no
-    interior there, and an interior-point solver would crawl or call it infeasible.
-    """
-    with np.errstate(invalid="ignore"):
-        width = upper - lower
-        low = np.minimum(INTERIOR * np.maximum(1.0, np.abs(lower)), 0.01 * width)
-        high = np.minimum(INTERIOR * np.maximum(1.0, np.abs(upper)), 0.01 * width)
-        return (
-            np.where(np.isfinite(lower) & (width > 0), lower + low, lower),
-            np.where(np.isfinite(upper) & (width > 0), upper - high, upper),
-        )
 
 
 def _scale(band: CostTarget) -> float:

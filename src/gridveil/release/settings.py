@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gridveil.bilevel.method import Method
+from gridveil.bilevel.method import Method, Solver
 from gridveil.errors import InputError
 from gridveil.networks.formulation import DemandBounds
 from gridveil.privacy.exact_sampling import positive_fraction
@@ -54,6 +54,7 @@ class ReleaseSettings:
     target: CostTargetSettings = CostTargetSettings()
     seed: int | None = None
     method: Method = Method.AUTO
+    solver: Solver = Solver.STRUCTURED
     demand_bounds: DemandBounds = DemandBounds.NONE
 
     def __post_init__(self) -> None:

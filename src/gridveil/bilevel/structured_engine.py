@@ -1,0 +1,188 @@
+"""The same solves by the structured solver, which knows the network; whatever it does not solve goes to Ipopt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.relaxations import INTERIOR, HalfSpace, JointSolution
+from gridveil.networks.power import PowerNetwork
+from gridveil.networks.structured_arrays import structured_arrays
+from gridveil.privacy.noisy import CostTarget
+from gridveil.programs import Follower, FollowerSolution, NlpSolution, ParametricProgram, Status, Trust
+from gridveil.structured import Cut, DemandBox, Dispatch, Nearest, Push, Solution, StructuredSolver, Task
+
+if TYPE_CHECKING:
+    from gridveil.structured.warm import WarmStart
+
+Vector = NDArray[np.float64]
+
+BY_STRUCTURE = "structured solver"
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredPoint(NlpSolution):
+    """A point of the structured solver. Its multipliers are in ``warm``; Ipopt has no use for them and starts from x."""
+
+    warm: WarmStart | None = None
+
+
+class StructuredFollower(Follower):
+    """O(d) by the structured solver, cold or warm; by Ipopt from the same start where that fails."""
+
+    def __init__(self, program: ParametricProgram, network: PowerNetwork, *, verbose: bool = False) -> None:
+        super().__init__(program, verbose=verbose)
+        self._network = network
+        self._structured = StructuredSolver(structured_arrays(network))
+        self._structured.prepare()
+
+    def solve(
+        self,
+        d: Vector,
+        *,
+        start: Vector | None = None,
+        warm: FollowerSolution | None = None,
+        trust: Trust = Trust.ROUGH,
+    ) -> FollowerSolution:
+        """Solve for d; ``start`` is for Ipopt only, as the structured solver starts cold or from multipliers."""
+        point = warm.point if warm is not None else None
+        known = point.warm if isinstance(point, StructuredPoint) else None
+        solution = self._structured.solve(_dispatch(d), warm=known)
+        if solution.converged:
+            return self._as_follower(solution)
+        origin = warm.x if warm is not None and start is None else start
+        return super().solve(d, start=origin, trust=Trust.NEAR if warm is not None else trust)
+
+    def _as_follower(self, solution: Solution) -> FollowerSolution:
+        point = structured_point(self._network, solution, solution.cost)
+        return FollowerSolution(
+            status=Status.CONVERGED,
+            cost=solution.cost,
+            x=point.x,
+            prices=np.concatenate([solution.site_price_p, solution.site_price_q]),
+            iterations=solution.iterations,
+            seconds=solution.seconds,
+            detail=BY_STRUCTURE,
+            point=point,
+        )
+
+
+class StructuredEngine(Engine):
+    """O, HPR, O↑ and price cuts of one power network by the structured solver, with Ipopt behind each of them."""
+
+    def __init__(self, program: ParametricProgram, network: PowerNetwork, *, verbose: bool = False) -> None:
+        super().__init__(program, verbose=verbose)
+        self._network = network
+
+    @cached_property
+    def follower(self) -> Follower:
+        """O(d)."""
+        return StructuredFollower(self.program, self._network, verbose=self._verbose)
+
+    @cached_property
+    def _joint_solver(self) -> StructuredSolver:
+        return StructuredSolver(structured_arrays(self._network, INTERIOR))
+
+    @cached_property
+    def _box(self) -> DemandBox | None:
+        program = self.program
+        if np.all(np.isinf(program.d_lower)) and np.all(np.isinf(program.d_upper)):
+            return None
+        (p_low, q_low), (p_high, q_high) = np.split(program.d_lower, 2), np.split(program.d_upper, 2)
+        return DemandBox(p_low=p_low, p_high=p_high, q_low=q_low, q_high=q_high)
+
+    def highpoint(self, noisy: Vector, band: CostTarget) -> JointSolution:
+        """HPR."""
+        return self._joint(self._nearest(noisy, band, None), noisy, None) or super().highpoint(noisy, band)
+
+    def push(self, noisy: Vector, band: CostTarget, delta: float, starts: list[JointSolution]) -> JointSolution:
+        """O↑(δ), warm from the last point."""
+        p, q = np.split(noisy, 2)
+        task = Push(target_p=p, target_q=q, cost_low=band.lower, cost_high=band.upper, delta=delta, box=self._box)
+        found = self._joint(task, noisy, _warm_of(starts[-1]))
+        return found or super().push(noisy, band, delta, starts[-1:])
+
+    def cut(
+        self, noisy: Vector, band: CostTarget, cut: HalfSpace, start: JointSolution, warm: JointSolution | None
+    ) -> JointSolution:
+        """HPR with a price cut, warm from the last point."""
+        weight_p, weight_q = np.split(cut.normal, 2)
+        row = Cut(weight_p=weight_p, weight_q=weight_q, least=cut.offset)
+        found = self._joint(self._nearest(noisy, band, row), noisy, _warm_of(warm or start))
+        return found or super().cut(noisy, band, cut, start, None)
+
+    def follow(self, joint: JointSolution, previous: FollowerSolution | None) -> FollowerSolution:
+        """O(d) warm from the joint point's own multipliers; Ipopt from its x if that fails or ends above f(x)."""
+        return super().follow(joint, _as_previous(joint) or previous)
+
+    def _nearest(self, noisy: Vector, band: CostTarget, cut: Cut | None) -> Nearest:
+        p, q = np.split(noisy, 2)
+        return Nearest(target_p=p, target_q=q, cost_low=band.lower, cost_high=band.upper, cut=cut, box=self._box)
+
+    def _joint(self, task: Task, noisy: Vector, warm: WarmStart | None) -> JointSolution | None:
+        solution = self._joint_solver.solve(task, warm=warm)
+        if not solution.converged:
+            return None
+        d = np.concatenate([solution.demand_p, solution.demand_q])
+        point = structured_point(self._network, solution, solution.objective)
+        return JointSolution(
+            status=Status.CONVERGED,
+            x=point.x,
+            d=d,
+            delta=float(np.sum((d - noisy) ** 2)),
+            proxy=float(solution.demand_p.sum()),
+            cost=solution.cost,
+            iterations=solution.iterations,
+            seconds=solution.seconds,
+            detail=BY_STRUCTURE,
+            point=point,
+        )
+
+
+def structured_point(network: PowerNetwork, solution: Solution, objective: float) -> StructuredPoint:
+    """Give a solution as the program's x: angles, magnitudes, generation, and the level of piecewise-linear costs."""
+    cost = network.grid.generator.cost
+    level = np.full(len(cost.piecewise), -np.inf)
+    lines = cost.line_slope * solution.pg[cost.line_generator] + cost.line_intercept
+    np.maximum.at(level, np.searchsorted(cost.piecewise, cost.line_generator), lines)
+    return StructuredPoint(
+        status=Status.CONVERGED,
+        x=np.concatenate([solution.va, solution.vm, solution.pg, solution.qg, level]),
+        objective=objective,
+        bound_multipliers=np.zeros(0),
+        row_multipliers=np.zeros(0),
+        iterations=solution.iterations,
+        seconds=solution.seconds,
+        detail=BY_STRUCTURE,
+        warm=solution.warm,
+    )
+
+
+def _dispatch(d: Vector) -> Dispatch:
+    p, q = np.split(d, 2)
+    return Dispatch(demand_p=p, demand_q=q)
+
+
+def _warm_of(joint: JointSolution) -> WarmStart | None:
+    return joint.point.warm if isinstance(joint.point, StructuredPoint) else None
+
+
+def _as_previous(joint: JointSolution) -> FollowerSolution | None:
+    """The joint point as the follower's warm start, if the structured solver found it."""
+    if not isinstance(joint.point, StructuredPoint):
+        return None
+    return FollowerSolution(
+        status=joint.status,
+        cost=joint.cost,
+        x=joint.x,
+        prices=np.zeros(len(joint.d)),
+        iterations=0,
+        seconds=0.0,
+        detail=joint.detail,
+        point=joint.point,
+    )

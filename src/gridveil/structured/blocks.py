@@ -1,0 +1,174 @@
+"""Block LDLᵀ on the bus graph: 4×4 pivots with their inertia, substitution, multiplication."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.structured.kernel import compiled
+from gridveil.structured.symbolic import Pattern
+
+Floats = NDArray[np.float64]
+
+# Bunch and Parlett: below this ratio of the largest diagonal to the largest entry a 2×2 pivot grows less.
+_DIAGONAL_PIVOT_RATIO = 0.6403882032022076
+SINGULAR = -1
+
+
+@compiled
+def invert_symmetric(matrix: Floats, size: int) -> int:
+    """Replace the leading ``size`` rows of a symmetric matrix by its inverse; return its negative eigenvalues.
+
+    Sweeps with complete (Bunch–Parlett) pivoting; SINGULAR if no pivot is left.
+    """
+    negative = 0
+    swept = 0
+    for _ in range(size):
+        if swept == (1 << size) - 1:
+            break
+        diagonal, off = -1.0, -1.0
+        p, q, r = 0, 0, 0
+        for i in range(size):
+            if not swept >> i & 1:
+                if abs(matrix[i, i]) > diagonal:
+                    diagonal = abs(matrix[i, i])
+                    p = i
+                for j in range(i + 1, size):
+                    if not swept >> j & 1 and abs(matrix[i, j]) > off:
+                        off = abs(matrix[i, j])
+                        q, r = i, j
+        if not max(diagonal, off) > 0.0:
+            return SINGULAR
+        if diagonal >= _DIAGONAL_PIVOT_RATIO * off:
+            negative += matrix[p, p] < 0.0
+            _sweep_one(matrix, size, p)
+            swept |= 1 << p
+        else:
+            determinant = matrix[q, q] * matrix[r, r] - matrix[q, r] * matrix[q, r]
+            # A 2×2 pivot is chosen only when its off-diagonal dominates: its eigenvalues have opposite signs.
+            negative += 1
+            _sweep_two(matrix, size, q, r, determinant)
+            swept |= 1 << q | 1 << r
+    for i in range(size):
+        for j in range(size):
+            matrix[i, j] = -matrix[i, j]
+    return negative
+
+
+@compiled
+def _sweep_one(m: Floats, size: int, p: int) -> None:
+    inverse = 1.0 / m[p, p]
+    for i in range(size):
+        if i != p:
+            factor = m[i, p] * inverse
+            for j in range(i, size):
+                if j != p:
+                    m[i, j] -= factor * m[j, p]
+                    m[j, i] = m[i, j]
+    for i in range(size):
+        if i != p:
+            m[i, p] *= inverse
+            m[p, i] = m[i, p]
+    m[p, p] = -inverse
+
+
+@compiled
+def _sweep_two(m: Floats, size: int, q: int, r: int, determinant: float) -> None:
+    qq = m[r, r] / determinant
+    qr = -m[q, r] / determinant
+    rr = m[q, q] / determinant
+    for i in range(size):
+        if i not in (q, r):
+            to_q = m[i, q] * qq + m[i, r] * qr
+            to_r = m[i, q] * qr + m[i, r] * rr
+            for j in range(i, size):
+                if j not in (q, r):
+                    m[i, j] -= to_q * m[j, q] + to_r * m[j, r]
+                    m[j, i] = m[i, j]
+    for i in range(size):
+        if i not in (q, r):
+            to_q = m[i, q] * qq + m[i, r] * qr
+            to_r = m[i, q] * qr + m[i, r] * rr
+            m[i, q], m[q, i], m[i, r], m[r, i] = to_q, to_q, to_r, to_r
+    m[q, q], m[q, r], m[r, q], m[r, r] = -qq, -qr, -qr, -rr
+
+
+@compiled
+def factorise(pattern: Pattern, diag: Floats, off: Floats, factor: Floats) -> int:
+    """Factor in place: ``diag`` (N,4,4) becomes the inverse pivots, ``factor`` (nnz,4,4) becomes L; ``off`` is consumed.
+
+    Returns the number of negative eigenvalues of the matrix, or SINGULAR.
+    """
+    col_ptr, row, target = pattern.col_ptr, pattern.row, pattern.target
+    negative = 0
+    k = 0
+    for j in range(len(diag)):
+        pivot = diag[j]
+        found = invert_symmetric(pivot, 4)
+        if found == SINGULAR:
+            return SINGULAR
+        negative += found
+        first, end = col_ptr[j], col_ptr[j + 1]
+        for a in range(first, end):
+            source, left = off[a], factor[a]
+            for r in range(4):
+                s0, s1, s2, s3 = source[r, 0], source[r, 1], source[r, 2], source[r, 3]
+                for c in range(4):
+                    left[r, c] = s0 * pivot[0, c] + s1 * pivot[1, c] + s2 * pivot[2, c] + s3 * pivot[3, c]
+        for a in range(first, end):
+            _subtract_product(diag[row[a]], factor[a], off[a])
+            for b in range(a + 1, end):
+                _subtract_product(off[target[k]], factor[b], off[a])
+                k += 1
+    return negative
+
+
+@compiled
+def _subtract_product(result: Floats, left: Floats, right: Floats) -> None:
+    """result −= left @ rightᵀ for 4×4 blocks."""
+    for r in range(4):
+        l0, l1, l2, l3 = left[r, 0], left[r, 1], left[r, 2], left[r, 3]
+        for c in range(4):
+            result[r, c] -= l0 * right[c, 0] + l1 * right[c, 1] + l2 * right[c, 2] + l3 * right[c, 3]
+
+
+@compiled
+def substitute(pattern: Pattern, inverse_pivots: Floats, factor: Floats, x: Floats) -> None:
+    """Overwrite the right-hand side ``x`` (N,4) with the solution."""
+    col_ptr, row = pattern.col_ptr, pattern.row
+    n_bus = len(x)
+    for j in range(n_bus):
+        x0, x1, x2, x3 = x[j, 0], x[j, 1], x[j, 2], x[j, 3]
+        for a in range(col_ptr[j], col_ptr[j + 1]):
+            left, i = factor[a], row[a]
+            for r in range(4):
+                x[i, r] -= left[r, 0] * x0 + left[r, 1] * x1 + left[r, 2] * x2 + left[r, 3] * x3
+    for j in range(n_bus - 1, -1, -1):
+        x0, x1, x2, x3 = x[j, 0], x[j, 1], x[j, 2], x[j, 3]
+        pivot = inverse_pivots[j]
+        for r in range(4):
+            x[j, r] = pivot[r, 0] * x0 + pivot[r, 1] * x1 + pivot[r, 2] * x2 + pivot[r, 3] * x3
+        for a in range(col_ptr[j], col_ptr[j + 1]):
+            left, i = factor[a], row[a]
+            x0, x1, x2, x3 = x[i, 0], x[i, 1], x[i, 2], x[i, 3]
+            for c in range(4):
+                x[j, c] -= left[0, c] * x0 + left[1, c] * x1 + left[2, c] * x2 + left[3, c] * x3
+
+
+@compiled
+def subtract_matrix_product(pattern: Pattern, diag: Floats, off: Floats, x: Floats, result: Floats) -> None:
+    """result −= K x for the symmetric block matrix K given by its lower triangle."""
+    row, col = pattern.row, pattern.col
+    for i in range(len(x)):
+        for r in range(4):
+            result[i, r] -= (
+                diag[i, r, 0] * x[i, 0] + diag[i, r, 1] * x[i, 1] + diag[i, r, 2] * x[i, 2] + diag[i, r, 3] * x[i, 3]
+            )
+    for a in range(len(row)):
+        i, j = row[a], col[a]
+        block = off[a]
+        for r in range(4):
+            result[i, r] -= (
+                block[r, 0] * x[j, 0] + block[r, 1] * x[j, 1] + block[r, 2] * x[j, 2] + block[r, 3] * x[j, 3]
+            )
+            result[j, r] -= (
+                block[0, r] * x[i, 0] + block[1, r] * x[i, 1] + block[2, r] * x[i, 2] + block[3, r] * x[i, 3]
+            )

@@ -1,0 +1,42 @@
+"""Restoration: the same network with power for sale at every bus, so that a balanced point always exists.
+
+Selling and buying are two more local variables per balance, so the elastic problem is one more problem of the same engine:
+minimise the power bought and sold, staying near the point that the line search could not leave.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridveil.structured.layout import GridData, Iterate, LocalData
+from gridveil.structured.warm import cold_start
+
+# How strongly the local variables are held near where they were.
+_HOLD = 1e-3
+_ROOM = 1e-2
+
+
+def elastic_problem(local: LocalData, u_reference: np.ndarray) -> LocalData:
+    """Replace the objective by the power bought (first 2N new variables) and sold (last 2N) at all buses."""
+    n_bus = len(local.fixed_draw)
+    bus, row = np.tile(np.repeat(np.arange(n_bus), 2), 2), np.tile([0, 1], 2 * n_bus)
+    n_new, n_rows = 4 * n_bus, len(local.row_low)
+    nothing = np.zeros(n_new)
+    return local._replace(
+        bus=np.concatenate([local.bus, bus]),
+        row=np.concatenate([local.row, row]),
+        sign=np.concatenate([local.sign, np.repeat([1.0, -1.0], 2 * n_bus)]),
+        low=np.concatenate([local.low, nothing]),
+        high=np.concatenate([local.high, nothing + np.inf]),
+        linear=np.concatenate([-_HOLD * u_reference, nothing + 1.0]),
+        quadratic=np.concatenate([np.full(len(local.bus), _HOLD), nothing]),
+        row_linear=np.concatenate([local.row_linear, np.zeros((n_rows, n_new))], axis=1),
+        row_quadratic=np.concatenate([local.row_quadratic, np.zeros((n_rows, n_new))], axis=1),
+    )
+
+
+def elastic_start(grid: GridData, elastic: LocalData, stuck: Iterate, balance: np.ndarray, mu: float) -> Iterate:
+    """Start where the run got stuck, buying what is missing and selling what is left over."""
+    missing = balance.reshape(-1)
+    trade = np.concatenate([np.maximum(missing, 0.0), np.maximum(-missing, 0.0)]) + _ROOM
+    return cold_start(grid, elastic, stuck.x, np.concatenate([stuck.u, trade]), mu)

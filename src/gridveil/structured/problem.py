@@ -1,0 +1,199 @@
+"""What the structured solver is asked and what it answers: plain arrays in per unit, no files, no compiled code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.errors import InputError
+
+if TYPE_CHECKING:
+    from gridveil.structured.warm import WarmStart
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OpfArrays:
+    """A network for the AC optimal power flow: N buses, L branches, G generators, D load sites, per unit and radians."""
+
+    branch_from: Ints
+    branch_to: Ints
+    y_ff: Complexes
+    y_ft: Complexes
+    y_tf: Complexes
+    y_tt: Complexes
+    rate: Floats
+    """Limit on |S| at either end, inf where there is none."""
+    angle_min: Floats
+    angle_max: Floats
+    shunt_g: Floats
+    shunt_b: Floats
+    v_min: Floats
+    v_max: Floats
+    reference: Ints
+    """Buses whose angle is zero; one more is chosen for each island that has none."""
+    gen_bus: Ints
+    p_min: Floats
+    p_max: Floats
+    q_min: Floats
+    q_max: Floats
+    cost_0: Floats
+    cost_1: Floats
+    cost_2: Floats
+    """Cost of generator k in $/h: cost_0 + cost_1 p + cost_2 p², plus the largest of its lines if it has any."""
+    line_gen: Ints
+    line_slope: Floats
+    line_intercept: Floats
+    load_bus: Ints
+
+    def __post_init__(self) -> None:
+        """Refuse what the solver cannot represent."""
+        if np.any(self.branch_from == self.branch_to):
+            branch = int(np.flatnonzero(self.branch_from == self.branch_to)[0])
+            raise InputError(f"branch {branch} joins a bus to itself: remove it or give its ends two buses")
+        if not (np.all(np.isfinite(self.v_min)) and np.all(np.isfinite(self.v_max))):
+            raise InputError("every bus needs finite voltage limits: set v_min and v_max")
+        if np.any(self.cost_2[self.line_gen] != 0):
+            raise InputError("a generator has a quadratic and a piecewise-linear cost: keep one of the two")
+
+    @property
+    def n_bus(self) -> int:
+        """Number of buses."""
+        return len(self.v_min)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Dispatch:
+    """O(d): the cheapest dispatch that serves the demand."""
+
+    demand_p: Floats
+    demand_q: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Cut:
+    """The linear row  Σ weight_p · d_P + weight_q · d_Q ≥ least."""
+
+    weight_p: Floats
+    weight_q: Floats
+    least: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DemandBox:
+    """Bounds on the demands of each site; infinite where there are none."""
+
+    p_low: Floats
+    p_high: Floats
+    q_low: Floats
+    q_high: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Nearest:
+    """The high-point relaxation: demands nearest to a target that can be served at a cost within the band.
+
+    With ``cut``, one linear row on the demands as well.
+    """
+
+    target_p: Floats
+    target_q: Floats
+    cost_low: float
+    cost_high: float
+    cut: Cut | None = None
+    box: DemandBox | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Push:
+    """O↑(δ): the largest total active demand, served within the cost band, at squared distance ≤ δ from a target."""
+
+    target_p: Floats
+    target_q: Floats
+    cost_low: float
+    cost_high: float
+    delta: float
+    box: DemandBox | None = None
+
+
+Task = Dispatch | Nearest | Push
+
+
+class SolveStatus(StrEnum):
+    """How a solve ended; only CONVERGED is a result."""
+
+    CONVERGED = "converged"
+    ITERATION_LIMIT = "iteration limit reached"
+    SINGULAR = "no regular Newton system found"
+    NO_STEP = "no acceptable step found"
+    INFEASIBLE = "power cannot be balanced near any point found"
+    DIVERGED = "iterates are no longer numbers"
+    CHECK_FAILED = "independent optimality check failed"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Residuals:
+    """Scaled violations of the optimality conditions, found by code that the solver does not share."""
+
+    primal: float
+    dual: float
+    complementarity: float
+
+    @property
+    def largest(self) -> float:
+        """The largest of the three."""
+        return max(self.primal, self.dual, self.complementarity)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Multipliers:
+    """Multipliers in units of the task's objective; those of inequalities are not negative."""
+
+    price_p: Floats
+    price_q: Floats
+    """Per bus: change of the optimum per unit drawn more."""
+    flow_from: Floats
+    flow_to: Floats
+    """Per branch, of |S|² ≤ rate²."""
+    angle_above: Floats
+    angle_below: Floats
+    rows: dict[str, float]
+    """Of the dense rows ("cost", "ball", "cut"): above minus below."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Solution:
+    """The answer to a task, in the order of OpfArrays; a result only if ``status`` is CONVERGED."""
+
+    status: SolveStatus
+    objective: float
+    """Cost, squared distance, or minus the total active demand, according to the task."""
+    cost: float
+    """Generation cost; under a band, the level over piecewise-linear costs, which may stand above their lines."""
+    va: Floats
+    vm: Floats
+    pg: Floats
+    qg: Floats
+    demand_p: Floats
+    demand_q: Floats
+    site_price_p: Floats
+    site_price_q: Floats
+    """∂O/∂P and ∂O/∂Q per load site for a Dispatch; the multipliers of the balances for the other tasks."""
+    multipliers: Multipliers
+    residuals: Residuals
+    iterations: int
+    factorisations: int
+    seconds: float
+    warm: WarmStart
+
+    @property
+    def converged(self) -> bool:
+        """Whether this is a result."""
+        return self.status is SolveStatus.CONVERGED

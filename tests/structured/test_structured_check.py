@@ -1,0 +1,91 @@
+"""The independent check sees every kind of wrong answer, and the front door heeds it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from structured_cases import dispatch_of, family, program_of
+
+from gridveil.networks.structured_arrays import structured_arrays
+from gridveil.structured import Cut, Nearest, Push, SolveStatus, StructuredSolver, strategy
+from gridveil.structured.kkt_check import Candidate, check
+from gridveil.structured.solver import CHECK_TOLERANCE
+
+
+@pytest.fixture
+def network(load_text):
+    net = family("flow limit")
+    net.branch[0][-1] = 1.0
+    return load_text(net.text())
+
+
+def tasks(network):
+    d = program_of(network)[1]
+    half = len(d) // 2
+    cost = StructuredSolver(structured_arrays(network.network)).solve(dispatch_of(d)).cost
+    where = {"target_p": 1.1 * d[:half], "target_q": d[half:], "cost_low": 0.99 * cost, "cost_high": 1.01 * cost}
+    cut = Cut(weight_p=np.ones(half), weight_q=np.zeros(half), least=float(d[:half].sum()) + 0.005)
+    return {
+        "dispatch": dispatch_of(d),
+        "nearest": Nearest(**where),
+        "cut": Nearest(**where, cut=cut),
+        "push": Push(**where, delta=0.02),
+    }
+
+
+def candidate(solution) -> Candidate:
+    names = [field.name for field in dataclasses.fields(Candidate)]
+    return Candidate(**{name: getattr(solution, name) for name in names})
+
+
+SABOTAGE_PRIMAL = ["va", "vm", "pg", "qg", "demand_p", "demand_q"]
+SABOTAGE_DUAL = ["price_p", "price_q", "flow_from", "angle_above"]
+
+
+@pytest.mark.parametrize("kind", ["dispatch", "nearest", "cut", "push"])
+def test_a_right_answer_passes_and_every_change_is_seen(network, kind):
+    arrays, task = structured_arrays(network.network), tasks(network)[kind]
+    solution = StructuredSolver(arrays).solve(task)
+    assert solution.converged
+    right = candidate(solution)
+    assert check(arrays, task, right).largest <= CHECK_TOLERANCE
+    for name in SABOTAGE_PRIMAL:
+        wrong = dataclasses.replace(right, **{name: getattr(right, name) + 1e-3})
+        if name == "va":
+            wrong = dataclasses.replace(right, va=right.va * 1.01)
+        assert check(arrays, task, wrong).largest > CHECK_TOLERANCE, name
+    size = 1e-3 * np.abs(right.multipliers.price_p).max()
+    for name in SABOTAGE_DUAL:
+        values = getattr(right.multipliers, name)
+        spoiled = dataclasses.replace(right.multipliers, **{name: values + size})
+        assert check(arrays, task, dataclasses.replace(right, multipliers=spoiled)).largest > CHECK_TOLERANCE, name
+    for name, value in right.multipliers.rows.items():
+        spoiled = dataclasses.replace(
+            right.multipliers, rows={**right.multipliers.rows, name: value + max(0.1 * abs(value), 1e-3)}
+        )
+        assert check(arrays, task, dataclasses.replace(right, multipliers=spoiled)).largest > CHECK_TOLERANCE, name
+
+
+def test_a_feasible_point_that_is_not_optimal_fails(network):
+    """A dispatch of the same network under other costs is feasible, but not stationary."""
+    arrays, task = structured_arrays(network.network), tasks(network)["dispatch"]
+    other = dataclasses.replace(arrays, cost_1=arrays.cost_1[::-1].copy())
+    elsewhere = candidate(StructuredSolver(other).solve(task))
+    cost = float(np.sum(arrays.cost_0 + arrays.cost_1 * elsewhere.pg + arrays.cost_2 * elsewhere.pg**2))
+    found = check(arrays, task, dataclasses.replace(elsewhere, cost=cost))
+    assert found.primal <= CHECK_TOLERANCE < found.dual
+
+
+def test_the_front_door_does_not_believe_the_engine(network, monkeypatch):
+    honest = strategy.attempt
+
+    def lying(*arguments):
+        run = honest(*arguments)
+        run.point.u[0] += 1e-3
+        return dataclasses.replace(run, status=SolveStatus.CONVERGED)
+
+    monkeypatch.setattr(strategy, "attempt", lying)
+    solution = StructuredSolver(structured_arrays(network.network)).solve(tasks(network)["dispatch"])
+    assert solution.status is SolveStatus.CHECK_FAILED
