@@ -80,7 +80,7 @@ def test_reuse_is_free_and_keeps_the_noise(cli, tmp_path, book):
 
 def test_a_private_cost_splits_the_budget_and_widens_beta(cli, tmp_path, book):
     plain = json.loads(release(cli, "veil2", tmp_path / "plain", "--seed", 1).out)
-    options = ["--ledger", book, "--cost-target", "private", "--cost-sensitivity", "400", "--cost-share", "0.25"]
+    options = ["--ledger", book, "--cost-target", "private", "--cost-sensitivity", "20", "--cost-share", "0.25"]
     made = release(cli, "veil2", tmp_path / "out", *options, "--epsilon", "2", "--confidence", "0.9")
     assert made.code == 0, made.err
     charges = Ledger.open(book).charges
@@ -88,13 +88,26 @@ def test_a_private_cost_splits_the_budget_and_widens_beta(cli, tmp_path, book):
     card = yaml.safe_load((tmp_path / "out/public/card.yaml").read_text())
     assert card["privacy_loss"]["privacy_parameters"]["epsilon"] == 2
     assert not any("cost" in text and "true" in text for text in card["dp_flavor"]["unprotected_quantities"])
-    scale = 400 / 0.5
+    scale = 20 / 0.5
     widened = card["cost_target"]["beta"] - 0.01 * card["cost_target"]["value"]
     assert widened == pytest.approx(scale * 2.302585, rel=0.01)  # ln 10
     assert card["cost_target"]["value"] != plain["cost_target"]
     again = release(cli, "veil2", tmp_path / "again", *options, "--reuse", tmp_path / "out")
     assert again.code == 0, again.err
     assert Ledger.open(book).spent == 2
+
+
+def test_a_draw_survives_a_release_that_fails(cli, tmp_path, book):
+    """No demand has a cost of 10^9: no release, but the noise that was paid for can be used again."""
+    impossible = ["--cost-target", "forecast", "--forecast-cost", "1e9", "--beta", "1"]
+    failed = release(cli, "veil2", tmp_path / "failed", "--ledger", book, *impossible)
+    assert failed.code == 3 and "--reuse" in failed.err
+    assert [str(path.relative_to(tmp_path)) for path in (tmp_path / "failed").rglob("*.*")] == [
+        "failed/curator/draw.json"
+    ]
+    again = release(cli, "veil2", tmp_path / "again", "--ledger", book, "--reuse", tmp_path / "failed")
+    assert again.code == 0, again.err
+    assert Ledger.open(book).spent == 1
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,9 @@ def repair(
     solve = solve_auto if method is Method.AUTO else solve_bilevel
     result = solve(engine, _data(layout, noisy), target)
     if result.d is None or result.highpoint is None:
-        raise NoReleaseError(f"no release: {result.ending.value}; try a larger beta, a smaller alpha or another draw")
+        raise NoReleaseError(
+            f"no release: {result.ending.value}; try a larger beta on the same draw (--reuse), or a smaller alpha"
+        )
     values = np.array(layout.to_sites(result.d, noisy.values))
     values.setflags(write=False)
     return ReleasedDemand(values=values, result=result, highpoint=result.highpoint)

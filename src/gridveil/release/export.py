@@ -10,12 +10,13 @@ from pathlib import Path
 
 import yaml
 
-from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.engines import engine_for
 from gridveil.errors import InputError, NoReleaseError
 from gridveil.networks.model import build_model
 from gridveil.networks.publish import read_back, write_network
 from gridveil.privacy.curator import demand_table, solve_true
 from gridveil.privacy.limits import limits_from_demand
+from gridveil.privacy.noisy import Draw
 from gridveil.release.card import card
 from gridveil.release.pipeline import Release
 from gridveil.release.reuse import store_draw
@@ -31,13 +32,18 @@ def check_destination(folder: Path) -> None:
         raise InputError(f"{folder}: already exists and is not an empty folder; choose another --out")
 
 
+def keep_draw(draw: Draw, folder: Path) -> None:
+    """Put the draw into DIR/curator, for ``--reuse``: whatever comes of the release, it has been paid for."""
+    (folder / CURATOR).mkdir(parents=True, exist_ok=True)
+    store_draw(draw, folder / CURATOR)
+
+
 def export(release: Release, folder: Path, *, simulation_as_public: bool) -> list[str]:
     """Write both folders and list the files, relative to ``folder``.
 
     A simulation goes to DIR/simulation instead of DIR/public, unless the caller insists.
     """
-    check_destination(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    keep_draw(release.draw, folder)
     simulated = release.draw.noisy.simulation
     name = SIMULATION if simulated and not simulation_as_public else PUBLIC
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staging-") as staging:
@@ -60,7 +66,7 @@ def _verify_written(release: Release, path: Path) -> None:
     """Read the file back as a stranger would, solve it, and insist that its optimum lies in the band."""
     written = read_back(release.case.network, path)
     model = build_model(written.network)
-    solution = solve_true(written, model, Engine(model.program).solve_released)
+    solution = solve_true(written, model, engine_for(written.network, model, release.settings.solver).solve_released)
     if not (solution.converged and release.target.contains(solution.cost)):
         raise NoReleaseError(
             f"the written {release.case.file_format} file does not keep the optimum in the band: the format loses a part "
@@ -69,13 +75,11 @@ def _verify_written(release: Release, path: Path) -> None:
 
 
 def _write_curator(release: Release, folder: Path) -> None:
-    folder.mkdir()
     warnings = limits_from_demand(release.case)
     report = {"warning": "contains true demands: do not share", "limits_that_reveal_demand": warnings} | summary(
         release
     )
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-    store_draw(release.draw, folder)
     with (folder / "demands.csv").open("w", newline="") as file:
         table = csv.writer(file)
         parts = ("p", "q") if release.case.demand.is_complex else ("flow",)

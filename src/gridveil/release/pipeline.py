@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gridveil.bilevel.certificate import Certificate, certify
-from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.engines import engine_for
 from gridveil.bilevel.repair import ReleasedDemand, repair
 from gridveil.errors import InputError
 from gridveil.networks.case import Case
@@ -36,17 +37,25 @@ class Release:
     seconds: float
 
 
-def make_release(case: Case, settings: ReleaseSettings, ledger: Ledger | None, reuse: Draw | None = None) -> Release:
+def make_release(
+    case: Case,
+    settings: ReleaseSettings,
+    ledger: Ledger | None,
+    reuse: Draw | None = None,
+    keep: Callable[[Draw], None] = lambda draw: None,
+) -> Release:
     """Run the whole pipeline in memory; no file but the ledger is written.
 
     A seeded simulation needs no ledger. ``reuse`` is the draw of an earlier release, which costs nothing again.
+    ``keep`` gets the draw as soon as it is made, so that what was paid for is not lost if post-processing fails.
     Raises NoReleaseError when no verified release is found.
     """
     clock = time.perf_counter()
     model = build_model(case.network, demand_bounds=settings.demand_bounds)
-    engine = Engine(model.program)
+    engine = engine_for(case.network, model, settings.solver)
     cost = true_cost(case, model, engine, settings.target.mode)
     draw = reuse if reuse is not None else draw_for(case, settings, ledger, cost)
+    keep(draw)
     target = cost_target(engine, model.layout, draw, settings, cost)
     released = repair(engine, model.layout, draw.noisy, target, settings.method)
     return Release(

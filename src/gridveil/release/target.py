@@ -38,6 +38,10 @@ def cost_target(
     if mode is CostTargetMode.PRIVATE:
         if draw.private_cost is None:
             raise InputError("the draw to be reused holds no private cost; choose another --cost-target or draw anew")
+        if settings.beta.relative and draw.private_cost.value <= 0:
+            raise NoReleaseError(
+                "the private cost came out negative; use the same draw (--reuse) with --beta as an amount"
+            )
         band = settings.beta.around(draw.private_cost.value, TargetSource.PRIVATE)
         return band.widened(draw.private_cost.scale * math.log(1 / (1 - settings.target.confidence)))
     value, source = (public_cost, TargetSource.PUBLIC)
