@@ -12,11 +12,16 @@ $(STAMP): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "compiling the structured solver (about a minute, once)"
+	$(BIN)/python -c "from gridveil.structured import warm_up; warm_up()"
 	touch $@
 
 demo: $(STAMP)
 	$(BIN)/gridveil inspect veil9
 	$(BIN)/gridveil solve veil9
+	rm -rf demo-out
+	$(BIN)/gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --seed 1 --out demo-out
+	cat demo-out/simulation/card.yaml
 
 test: lint typecheck
 	$(BIN)/python -m pytest -n 2
@@ -30,10 +35,12 @@ typecheck: $(STAMP)
 
 verify: $(STAMP)
 	$(BIN)/python bench/verify.py
+	$(BIN)/python bench/soc_gaps.py
 
 bench: $(STAMP) requirements-bench.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.lock
 	$(BIN)/python bench/opf_speed.py
+	$(BIN)/python bench/release_speed.py case118_ieee case300_ieee
 
 fuzz: $(STAMP)
 	$(BIN)/python bench/fuzz.py

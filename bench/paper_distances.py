@@ -23,7 +23,9 @@ import numpy as np
 
 from conftest import data_folder
 from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.auto import solve_auto
+from gridveil.bilevel.engines import engine_for
+from gridveil.bilevel.method import Method, Solver
 from gridveil.networks.case import Case
 from gridveil.networks.gas_boundary import preset_boundary
 from gridveil.networks.load import load_case
@@ -51,11 +53,12 @@ def load_network(name: str) -> Case:
     return load_case(str(data_folder() / "nesta" / f"nesta_{name}.m"))
 
 
-def run_network(name: str, alpha: float, beta: float, seeds: list[int], rows: Path) -> None:
+def run_network(name: str, options: argparse.Namespace, seeds: list[int]) -> None:
     """Compute and append the rows of one network."""
     case = load_network(name)
     model = build_model(case.network)
-    engine = Engine(model.program)
+    engine = engine_for(case.network, model, Solver(options.solver))
+    alpha, beta, method = options.alpha, options.beta, Method(options.method)
     true = solve_true(case, model, engine.solve_afresh)
     truth = model.layout.to_program(case.demand.reveal())  # public benchmark data
     norm = float(np.linalg.norm(truth))
@@ -65,13 +68,15 @@ def run_network(name: str, alpha: float, beta: float, seeds: list[int], rows: Pa
         stream = zlib.crc32(f"{name} {seed}".encode())
         noisy = simulate_laplace(case.demand, epsilon=1.0, alpha=alpha, seed=stream, sites=NoiseSites.POSITIVE)
         d_noisy = model.layout.to_program(noisy.values)
-        result = solve_bilevel(engine, d_noisy, band)
+        result = (solve_auto if method is Method.AUTO else solve_bilevel)(engine, d_noisy, band)
         high = result.highpoint
         row: Row = {
             "network": name,
             "alpha": alpha,
             "beta": beta,
             "seed": seed,
+            "method": options.method,
+            "solver": options.solver,
             "ending": result.ending.name,
             "verified": result.verified,
             "laplace": float(np.linalg.norm(d_noisy - truth)) / norm,
@@ -84,7 +89,7 @@ def run_network(name: str, alpha: float, beta: float, seeds: list[int], rows: Pa
             "follower_seconds": true.seconds,
             "monotone": result.monotonicity.holds,
         }
-        with rows.open("a") as file:
+        with options.rows.open("a") as file:
             file.write(json.dumps(row) + "\n")
 
 
@@ -104,7 +109,8 @@ def published(alpha: float) -> dict[str, dict[str, float]]:
 def print_table(rows: list[Row], alpha: float) -> None:
     """Mean of each method, the paper's, and the difference in standard errors of both samples together."""
     paper = published(alpha)
-    print(f"alpha {alpha:g}: mean (paper; difference in standard errors)")
+    settings = ", ".join(f"{name} {rows[0][name]}" for name in ("beta", "method", "solver")) if rows else "no rows"
+    print(f"alpha {alpha:g}, {settings}: mean (paper; difference in standard errors)")
     header = " ".join(f"{method:>22}" for method in METHODS)
     print(f"{'network':18} {'verified':>9} {header} {'cost HPR/BL %':>15} {'opt':>6} {'s':>7}")
     for name in dict.fromkeys(str(row["network"]) for row in rows):
@@ -139,6 +145,8 @@ def main() -> None:
     parser.add_argument("--alpha", type=float, default=0.1)
     parser.add_argument("--beta", type=float, default=0.01)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--method", choices=[method.value for method in Method], default=Method.BISECTION.value)
+    parser.add_argument("--solver", choices=[solver.value for solver in Solver], default=Solver.STRUCTURED.value)
     parser.add_argument("--networks", default=",".join(UP_TO_300))
     options = parser.parse_args()
     networks = options.networks.split(",")
@@ -146,7 +154,7 @@ def main() -> None:
         done = {row["seed"] for row in _read(options) if row["network"] == name}
         missing = [seed for seed in range(options.seeds) if seed not in done]
         if missing:
-            run_network(name, options.alpha, options.beta, missing, options.rows)
+            run_network(name, options, missing)
     print_table([row for row in _read(options) if row["network"] in networks], options.alpha)
 
 
@@ -154,7 +162,8 @@ def _read(options: argparse.Namespace) -> list[Row]:
     if not options.rows.exists():
         return []
     rows: list[Row] = [json.loads(line) for line in options.rows.read_text().splitlines()]
-    return [row for row in rows if (row["alpha"], row["beta"]) == (options.alpha, options.beta)]
+    wanted = {name: getattr(options, name) for name in ("alpha", "beta", "method", "solver")}
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 if __name__ == "__main__":
