@@ -46,17 +46,21 @@ class _Flows:
 
 
 def check(arrays: OpfArrays, task: Task, answer: Candidate) -> Residuals:
-    """Give the scaled residuals of primal feasibility, stationarity and complementarity."""
-    flows = _flows(arrays, answer)
-    cost, cost_slope_low, cost_slope_high = _generation_cost(arrays, answer.pg)
-    rows = _dense_rows(task, answer)
-    idle = answer.cost - cost
-    stationarity, scale = _stationarity(arrays, task, answer, flows, cost_slope_low, cost_slope_high)
-    return Residuals(
-        primal=max(_infeasibility(arrays, task, answer, flows, rows), _misstated(arrays, task, idle, cost)),
-        dual=stationarity / scale,
-        complementarity=max(_products(arrays, answer, flows, rows), _idle_price(answer, idle)) / scale,
-    )
+    """Give the scaled residuals of primal feasibility, stationarity and complementarity.
+
+    An answer that is not made of numbers, as of a solve that broke down, has residuals that are none either: no test passes.
+    """
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        flows = _flows(arrays, answer)
+        cost, cost_slope_low, cost_slope_high = _generation_cost(arrays, answer.pg)
+        rows = _dense_rows(task, answer)
+        idle = answer.cost - cost
+        stationarity, scale = _stationarity(arrays, task, answer, flows, cost_slope_low, cost_slope_high)
+        return Residuals(
+            primal=max(_infeasibility(arrays, task, answer, flows, rows), _misstated(arrays, task, idle, cost)),
+            dual=stationarity / scale,
+            complementarity=max(_products(arrays, answer, flows, rows), _idle_price(answer, idle)) / scale,
+        )
 
 
 def _flows(arrays: OpfArrays, answer: Candidate) -> _Flows:
