@@ -15,7 +15,9 @@ Vector = NDArray[np.float64]
 ETA = 1e-3  # the paper's convergence parameter, on δ
 CALL_LIMIT = 3000  # the paper's limit on calls to O↑
 FAILURE_LIMIT = 12  # doublings in a row that may fail before the search for a bracket ends
-BALL_SLACK = 1e-3  # relative: farther inside its ball than this (more than rounding), O↑ gains nothing from a larger one
+BALL_SLACK = (
+    1e-3  # relative: farther inside its ball than this (more than rounding), O↑ gains nothing from a larger one
+)
 PROBES = (0.5, 0.75, 0.25, 0.9)  # where in the bracket to look, should the middle not converge
 
 

@@ -20,6 +20,7 @@ Vector = NDArray[np.float64]
 # Shares of β that are cut off the band's edges, so that the rounding of one solve cannot undo what another found:
 # joint problems keep f(x) in the smallest band, O(d) is accepted in a wider one, and verified in the whole band.
 JOINT_MARGIN, ACCEPTANCE_MARGIN = 1e-4, 5e-5
+MOST_VERIFICATIONS = 6  # points that a fresh solve may refuse before a run ends without one
 SAME_POINT = 1e-10  # a high point this near (squared) is d̃ itself up to rounding
 ON_THE_PATH = {StepKind.HIGHPOINT, StepKind.DOUBLING, StepKind.BISECTION, StepKind.ROOT}
 
@@ -49,7 +50,7 @@ class Run:
     starts: list[JointSolution] = field(default_factory=list)
     last_follower: FollowerSolution | None = None
     highpoint: HighPointResult | None = None
-    best: Candidate | None = None
+    candidates: list[Candidate] = field(default_factory=list)
     lower: float = 0.0
     calls: int = 0
 
@@ -62,6 +63,11 @@ class Run:
     def band(self) -> CostTarget:
         """The band in which O(d) is accepted."""
         return self.target.shrunk(ACCEPTANCE_MARGIN)
+
+    @property
+    def best(self) -> Candidate | None:
+        """The nearest point so far whose cost was found in the band."""
+        return min(self.candidates, key=lambda candidate: candidate.delta, default=None)
 
     @property
     def upper(self) -> float:
@@ -89,7 +95,7 @@ class Run:
         self.lower = joint.delta
         if follower is None or not self.band.contains(cost):
             return None
-        self.best = Candidate(joint, follower)
+        self.candidates.append(Candidate(joint, follower))
         return Ending.NOISY_IN_BAND if joint.d is self.noisy else Ending.HIGHPOINT_IN_BAND
 
     @property
@@ -130,19 +136,15 @@ class Run:
         )
         if usable:
             self.last_follower = usable
-            if kind is not StepKind.HIGHPOINT and self.band.contains(usable.cost) and joint.delta < self.upper:
-                self.best = Candidate(joint, usable)
+            if kind is not StepKind.HIGHPOINT and self.band.contains(usable.cost):
+                self.candidates.append(Candidate(joint, usable))
         return usable
 
     def finish(self, ending: Ending) -> BilevelResult:
-        """Verify the best point afresh and pack everything up."""
-        best, confirmed = self.best, None
-        if best is not None:
-            clock = time.perf_counter()
-            confirmed = self.engine.verify(best.joint.d, best.follower, self.target)
-            self._record_verification(best, confirmed, clock)
-            if not (confirmed.converged and self.target.contains(confirmed.cost)):
-                ending, best, confirmed = Ending.NOT_VERIFIED, None, None
+        """Verify the best point afresh and pack everything up; if a fresh solve refuses it, the next nearest is tried."""
+        best, confirmed = self._verified()
+        if best is None and self.candidates:
+            ending = Ending.NOT_VERIFIED
         path = [step for step in self.history if step.kind in ON_THE_PATH]
         return BilevelResult(
             ending=ending,
@@ -160,6 +162,16 @@ class Run:
             ),
             seconds=time.perf_counter() - self.clock,
         )
+
+    def _verified(self) -> tuple[Candidate | None, FollowerSolution | None]:
+        nearest_first = sorted(self.candidates, key=lambda candidate: candidate.delta)
+        for candidate in nearest_first[:MOST_VERIFICATIONS]:
+            clock = time.perf_counter()
+            confirmed = self.engine.verify(candidate.joint.d, candidate.follower, self.target)
+            self._record_verification(candidate, confirmed, clock)
+            if confirmed.converged and self.target.contains(confirmed.cost):
+                return candidate, confirmed
+        return None, None
 
     def _record_verification(self, best: Candidate, confirmed: FollowerSolution, clock: float) -> None:
         self.history.append(

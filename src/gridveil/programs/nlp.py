@@ -12,6 +12,8 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.programs.interrupt import InterruptWatch
+
 Vector = NDArray[np.float64]
 
 BRIEF_ITERATIONS = 60
@@ -117,6 +119,7 @@ class NlpSolver:
         self._barrier = "adaptive" if adaptive else "monotone"
         self._problem: dict[str, Any] = {"x": x, "p": p, "f": ca.densify(f), "g": g}
         self._print_level = 5 if verbose else 0
+        self._watch = InterruptWatch(n_x=x.numel(), n_g=g.numel(), n_p=p.numel())
 
     @cached_property
     def _cold(self) -> ca.Function:
@@ -149,7 +152,11 @@ class NlpSolver:
         }
 
     def _build(self, extra: dict[str, Any]) -> ca.Function:
-        own = {"ipopt.print_level": self._print_level, "ipopt.mu_strategy": self._barrier}
+        own = {
+            "ipopt.print_level": self._print_level,
+            "ipopt.mu_strategy": self._barrier,
+            "iteration_callback": self._watch,
+        }
         options = _IPOPT_OPTIONS | own | extra
         return ca.nlpsol(self._name, "ipopt", self._problem, options)
 
@@ -177,11 +184,10 @@ class NlpSolver:
         if warm is not None:
             call |= {"lam_x0": warm.bound_multipliers, "lam_g0": warm.row_multipliers}
         clock = time.perf_counter()
-        result = function(**call)
+        with self._watch.watching():
+            result = function(**call)
         seconds = time.perf_counter() - clock
         stats = function.stats()
-        if stats["return_status"] == "User_Requested_Stop":
-            raise KeyboardInterrupt
         x = _vector(result["x"])
         status = _IPOPT_STATUS.get(stats["return_status"], Status.FAILED)
         detail = str(stats["return_status"])
