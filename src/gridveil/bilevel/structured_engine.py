@@ -49,14 +49,17 @@ class StructuredFollower(Follower):
         warm: FollowerSolution | None = None,
         trust: Trust = Trust.ROUGH,
     ) -> FollowerSolution:
-        """Solve for d; ``start`` is for Ipopt only, as the structured solver starts cold or from multipliers."""
+        """Solve for d, cold or warm. A given ``start`` must be kept to, which only Ipopt can: it has no multipliers to go by."""
+        if start is not None:
+            return super().solve(d, start=start, trust=trust)
         point = warm.point if warm is not None else None
         known = point.warm if isinstance(point, StructuredPoint) else None
         solution = self._structured.solve(_dispatch(d), warm=known)
         if solution.converged:
             return self._as_follower(solution)
-        origin = warm.x if warm is not None and start is None else start
-        return super().solve(d, start=origin, trust=Trust.NEAR if warm is not None else trust)
+        if warm is not None:
+            return super().solve(d, start=warm.x, trust=Trust.NEAR)
+        return super().solve(d, trust=trust)
 
     def _as_follower(self, solution: Solution) -> FollowerSolution:
         point = structured_point(self._network, solution, solution.cost)

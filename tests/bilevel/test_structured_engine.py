@@ -1,0 +1,81 @@
+"""The structured engine gives what Ipopt's gives, and hands over to it where it must."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conftest import two_bus_net
+from gridveil.bilevel.auto import solve_auto
+from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.engines import engine_for
+from gridveil.bilevel.method import Solver
+from gridveil.bilevel.structured_engine import BY_STRUCTURE, StructuredEngine
+from gridveil.networks.formulation import DemandBounds, Formulation
+from gridveil.networks.load import load_case
+from gridveil.networks.model import build_model
+from gridveil.privacy.curator import solve_true
+from gridveil.privacy.noisy import TargetSource, Tolerance
+from gridveil.privacy.simulation import simulate_laplace
+from gridveil.structured import SolveStatus, StructuredSolver
+
+
+def engines(name: str, bounds: DemandBounds = DemandBounds.NONE):
+    case = load_case(name)
+    model = build_model(case.network, demand_bounds=bounds)
+    return case, model, StructuredEngine(model.program, case.network), Engine(model.program)
+
+
+@pytest.mark.parametrize("name", ["veil9", "case14_ieee", "case118_ieee"])
+def test_same_optimum_and_prices(name):
+    case, model, ours, ipopt = engines(name)
+    mine, theirs = (solve_true(case, model, engine.solve_afresh) for engine in (ours, ipopt))
+    assert mine.detail == BY_STRUCTURE and theirs.detail != BY_STRUCTURE
+    assert mine.cost == pytest.approx(theirs.cost, rel=1e-6)
+    assert np.abs(mine.prices - theirs.prices).max() <= 1e-3 * np.abs(theirs.prices).max()
+    assert np.abs(mine.x - theirs.x)[: 2 * case.network.grid.n_bus].max() < 0.02
+
+
+@pytest.mark.parametrize("bounds", DemandBounds)
+@pytest.mark.parametrize("seed", range(3))
+def test_same_release(bounds, seed):
+    case, model, ours, ipopt = engines("veil9", bounds)
+    cost = solve_true(case, model, ipopt.solve_afresh).cost
+    target = Tolerance.parse("1%").around(cost, TargetSource.PUBLIC)
+    noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=0.3, seed=seed).values)
+    mine, theirs = solve_auto(ours, noisy, target), solve_auto(ipopt, noisy, target)
+    assert mine.verified and theirs.verified
+    assert mine.delta == pytest.approx(theirs.delta, rel=5e-3, abs=1e-6)
+    assert target.contains(ipopt.solve_afresh(mine.d).cost)
+    assert np.all(mine.d >= model.program.d_lower - 1e-6)
+
+
+def test_what_it_cannot_solve_goes_to_ipopt(monkeypatch):
+    """Every structured solve fails: the answers are Ipopt's."""
+    solve = StructuredSolver.solve
+    failing = lambda self, task, **options: replace(solve(self, task, **options), status=SolveStatus.NO_STEP)  # noqa: E731
+    monkeypatch.setattr(StructuredSolver, "solve", failing)
+    case, model, ours, ipopt = engines("veil9")
+    mine = solve_true(case, model, ours.solve_afresh)
+    assert mine.converged and mine.detail != BY_STRUCTURE
+    target = Tolerance.parse("1%").around(mine.cost, TargetSource.PUBLIC)
+    noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=0.3, seed=1).values)
+    assert solve_auto(ours, noisy, target).delta == pytest.approx(
+        solve_auto(ipopt, noisy, target).delta, rel=5e-3, abs=1e-6
+    )
+
+
+def test_which_engine(load_text):
+    case = load_case("veil9")
+    assert isinstance(engine_for(case.network, build_model(case.network), Solver.STRUCTURED), StructuredEngine)
+    assert not isinstance(engine_for(case.network, build_model(case.network), Solver.IPOPT), StructuredEngine)
+    direct = build_model(case.network, Formulation.DC)
+    assert not isinstance(engine_for(case.network, direct, Solver.STRUCTURED), StructuredEngine)
+    gas = load_case("veilgas")
+    assert not isinstance(engine_for(gas.network, build_model(gas.network), Solver.STRUCTURED), StructuredEngine)
+    net = two_bus_net()
+    net.gencost[0] = [2, 0, 0, 4, 1e-4, 0.0, 10.0, 0.0]
+    cubic = load_text(net.text())
+    assert not isinstance(engine_for(cubic.network, build_model(cubic.network), Solver.STRUCTURED), StructuredEngine)
