@@ -16,6 +16,7 @@ from gridveil.networks.structured_arrays import structured_arrays
 from gridveil.privacy.noisy import CostTarget
 from gridveil.programs import Follower, FollowerSolution, NlpSolution, ParametricProgram, Status, Trust
 from gridveil.structured import Cut, DemandBox, Dispatch, Nearest, Push, Solution, StructuredSolver, Task
+from gridveil.structured.solver import MAX_ITERATIONS
 
 if TYPE_CHECKING:
     from gridveil.structured.warm import WarmStart
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 BY_STRUCTURE = "structured solver"
+PATIENCE = 80  # iterations per attempt, where most solves need 10 to 50 and Ipopt stands ready
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,8 @@ class StructuredFollower(Follower):
             return super().solve(d, start=start, trust=trust)
         point = warm.point if warm is not None else None
         known = point.warm if isinstance(point, StructuredPoint) else None
-        solution = self._structured.solve(_dispatch(d), warm=known)
+        limit = MAX_ITERATIONS if trust is Trust.ROUGH and warm is None else PATIENCE
+        solution = self._structured.solve(_dispatch(d), warm=known, max_iterations=limit)
         if solution.converged:
             return self._as_follower(solution)
         if warm is not None:
@@ -128,7 +131,7 @@ class StructuredEngine(Engine):
         return Nearest(target_p=p, target_q=q, cost_low=band.lower, cost_high=band.upper, cut=cut, box=self._box)
 
     def _joint(self, task: Task, noisy: Vector, warm: WarmStart | None) -> JointSolution | None:
-        solution = self._joint_solver.solve(task, warm=warm)
+        solution = self._joint_solver.solve(task, warm=warm, max_iterations=PATIENCE)
         if not solution.converged:
             return None
         d = np.concatenate([solution.demand_p, solution.demand_q])

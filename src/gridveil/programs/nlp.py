@@ -61,6 +61,7 @@ _IPOPT_OPTIONS: dict[str, Any] = {
 # Near: the start is a good point, feasible or nearly so, and must not be pushed off its bounds: where the feasible set is
 # small, Ipopt's usual push of 1 % leaves it and never finds back.
 _NEAR_OPTIONS: dict[str, Any] = {
+    "ipopt.max_iter": 100,  # from a good point more is crawling along the edge of feasibility, and each step is slow there
     "ipopt.mu_init": 1e-2,
     "ipopt.bound_push": 1e-6,
     "ipopt.bound_frac": 1e-6,
