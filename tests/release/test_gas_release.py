@@ -88,9 +88,10 @@ def test_alpha_without_a_flow_base_is_in_kg_per_second(cli, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [CostTargetMode.FORECAST, CostTargetMode.DERIVED])
-def test_non_interference(tmp_path, mode):
+@pytest.mark.parametrize("file_format", ["matgas", "gaslib"])
+def test_non_interference(tmp_path, mode, file_format):
     """Two different true demands with the same noisy ones give byte-identical public folders."""
-    case = load_case("veilgas")
+    case = replace(load_case("veilgas"), file_format=file_format)
     noisy = replace(simulate_laplace(case.demand, epsilon=1.0, alpha=0.3, seed=3), simulation=False)
     other = replace(case, demand=SecretDemand(1.3 * case.demand.reveal() + 0.1))
     target = CostTargetSettings(mode=mode, forecast=6.7)
