@@ -53,7 +53,8 @@ def test_an_unsolvable_case_has_no_cost_and_its_own_exit_code(cli, tmp_path):
 
 def test_interrupt_stops_the_solver_cleanly():
     """SIGINT in the middle of a long solve: exit code 130 and not a word."""
-    code = "import sys; sys.argv = ['gridveil', 'solve', 'case9241_pegase', '--solver', 'ipopt']; from gridveil.cli import main; main()"
+    arguments = ["gridveil", "solve", "case9241_pegase", "--solver", "ipopt"]
+    code = f"import sys; sys.argv = {arguments!r}; from gridveil.cli import main; main()"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(5)
     process.send_signal(signal.SIGINT)
