@@ -42,6 +42,9 @@ bench: $(STAMP) requirements-bench.lock
 	$(BIN)/python bench/opf_speed.py
 	$(BIN)/python bench/release_speed.py case118_ieee case300_ieee
 
+docs: $(STAMP)
+	$(BIN)/python -m pytest tests/test_docs.py
+
 fuzz: $(STAMP)
 	$(BIN)/python bench/fuzz.py
 

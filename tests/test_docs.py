@@ -13,6 +13,7 @@ from gridveil.secret import SecretDemand
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_text())]
 
 
@@ -28,6 +29,14 @@ def run_blocks(page: Path) -> list[dict[str, object]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks_run(page, capsys):
     run_blocks(page)
+
+
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    """Relative links only: pages elsewhere cannot be checked without a network."""
+    for target in LINK.findall(page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target.split("#")[0]).exists(), target
 
 
 def cost_of_capacities(capacity: np.ndarray) -> float:
