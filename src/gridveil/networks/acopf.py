@@ -16,6 +16,7 @@ from gridveil.networks.opf_common import (
     constraint_angle_difference,
     constraint_cost_level,
     equal_to_zero,
+    join,
     objective_generation_cost,
     pick,
     stack,
@@ -52,6 +53,7 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
         variable_cost_level(generator.cost, generator),
     ]
     sizes = np.cumsum([0, *(len(v.start) for v in variables)]).tolist()
+    joined = join(variables)
     x = ca.MX.sym("x", sizes[-1])
     angle, magnitude, p_gen, q_gen, level = ca.vertsplit(x, sizes)
     d = ca.MX.sym("d", 2 * n_load)
@@ -74,9 +76,9 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
         g=rows.expression,
         g_lower=rows.lower,
         g_upper=rows.upper,
-        x_lower=np.concatenate([v.lower for v in variables]),
-        x_upper=np.concatenate([v.upper for v in variables]),
-        x_start=np.concatenate([v.start for v in variables]),
+        x_lower=joined.lower,
+        x_upper=joined.upper,
+        x_start=joined.start,
         proxy=ca.sum1(p_load),
         cost_unit="$/h",
         more_starts=(lambda d: start_from_dc(network, d),),

@@ -11,6 +11,7 @@ from gridveil.networks.opf_common import (
     constraint_angle_difference,
     constraint_cost_level,
     equal_to_zero,
+    join,
     objective_generation_cost,
     pick,
     stack,
@@ -33,6 +34,7 @@ def dc_opf(network: PowerNetwork) -> ParametricProgram:
         variable_cost_level(generator.cost, generator),
     ]
     sizes = np.cumsum([0, *(len(v.start) for v in variables)]).tolist()
+    joined = join(variables)
     x = ca.MX.sym("x", sizes[-1])
     angle, p_gen, level = ca.vertsplit(x, sizes)
     d = ca.MX.sym("d", len(grid.load_bus))
@@ -54,9 +56,9 @@ def dc_opf(network: PowerNetwork) -> ParametricProgram:
         g=rows.expression,
         g_lower=rows.lower,
         g_upper=rows.upper,
-        x_lower=np.concatenate([v.lower for v in variables]),
-        x_upper=np.concatenate([v.upper for v in variables]),
-        x_start=np.concatenate([v.start for v in variables]),
+        x_lower=joined.lower,
+        x_upper=joined.upper,
+        x_start=joined.start,
         cost_unit="$/h",
     )
 

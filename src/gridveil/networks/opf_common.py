@@ -34,6 +34,15 @@ class Variable:
     start: Floats
 
 
+def join(variables: Sequence[Variable]) -> Variable:
+    """Put families of variables one after another."""
+    return Variable(
+        np.concatenate([v.lower for v in variables]),
+        np.concatenate([v.upper for v in variables]),
+        np.concatenate([v.start for v in variables]),
+    )
+
+
 def stack(rows: Sequence[Rows]) -> Rows:
     """Put families of constraints on top of each other."""
     return Rows(
