@@ -16,7 +16,19 @@ from gridveil.networks.load import load_case
 from gridveil.secret import SecretDemand
 
 SOURCE = Path(gridveil.__file__).parent
-LEFT_TO_RIGHT = ["formats", "networks", "privacy", "bilevel", "release", "report", "cli", "__init__"]
+LEFT_TO_RIGHT = [
+    "formats",
+    "networks",
+    "privacy",
+    "bilevel",
+    "release",
+    "study",
+    "benchmark",
+    "report",
+    "api",
+    "cli",
+    "__init__",
+]
 ANYWHERE = {"errors", "secret", "programs", "structured"}
 MAY_REVEAL = {f"privacy/{module}.py" for module in ("attacks", "curator", "draw", "limits", "neighbours", "simulation")}
 

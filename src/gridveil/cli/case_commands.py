@@ -1,0 +1,100 @@
+"""``inspect`` and ``solve``: what is in a case, and its optimum."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from gridveil.bilevel.method import Solver
+from gridveil.cli.options import (
+    CaseArgument,
+    FlowOption,
+    JsonOption,
+    PresetOption,
+    SlackOption,
+    SolverOption,
+    SpeedOption,
+    UnitOption,
+    boundary,
+)
+from gridveil.cli.output import announce_compilation, show
+from gridveil.errors import InputError
+from gridveil.networks.formulation import Formulation
+
+NOT_SOLVED = 3
+
+
+def inspect(
+    case: Annotated[str, typer.Argument(help="Path of a case file, or a built-in name.", metavar="CASE")] = "",
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
+    as_json: JsonOption = False,
+    names: Annotated[bool, typer.Option("--list", help="List the built-in names instead.")] = False,
+) -> None:
+    """Show what is in a case file: what is secret, and what is public.
+
+    Example: gridveil inspect veil9
+    """
+    from gridveil.networks.describe import describe_case, list_names
+    from gridveil.networks.load import load_case
+
+    if names:
+        show({"cases": list_names()}, as_json, "built-in cases")
+        return
+    if not case:
+        raise InputError("name a case, such as veil9, or use --list")
+    show(describe_case(load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))), as_json, case)
+
+
+def solve(
+    case: CaseArgument,
+    formulation: Annotated[
+        Formulation, typer.Option(help="AC: Model 1 of the paper; DC: lossless approximation.")
+    ] = Formulation.AC,
+    solver: SolverOption = Solver.STRUCTURED,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show the solver's own output on standard output.")
+    ] = False,
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Solve the optimal flow O(d), of power or gas, at the demands of the file.
+
+    Example: gridveil solve veil9 --formulation dc --json
+    """
+    from gridveil.bilevel.engines import engine_for
+    from gridveil.bilevel.structured_engine import BY_STRUCTURE
+    from gridveil.networks.load import load_case
+    from gridveil.networks.model import build_model
+    from gridveil.networks.power import PowerNetwork
+    from gridveil.privacy.curator import solve_true
+
+    loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
+    model = build_model(loaded.network, formulation)
+    announce_compilation(solver)
+    engine = engine_for(loaded.network, model, solver, verbose=verbose and not as_json)
+    build_seconds = engine.follower.build_seconds
+    clock = time.perf_counter()
+    solution = solve_true(loaded, model, engine.solve_afresh)
+    report = {
+        "case": loaded.name,
+        "formulation": formulation.value if isinstance(loaded.network, PowerNetwork) else "ogf",
+        "solver": (Solver.STRUCTURED if solution.detail == BY_STRUCTURE else Solver.IPOPT).value,
+        "status": solution.status.value,
+        "cost": solution.cost if solution.converged else None,
+        "iterations": solution.iterations,
+        "build_seconds": build_seconds,
+        "solve_seconds": time.perf_counter() - clock,
+    }
+    show(report, as_json, case)
+    if not solution.converged:
+        raise typer.Exit(NOT_SOLVED)

@@ -1,0 +1,79 @@
+"""``audit`` and ``ledger``: attacks on our own releases, and what has been spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridveil.cli.options import (
+    CaseArgument,
+    FlowOption,
+    JsonOption,
+    PresetOption,
+    SlackOption,
+    SpeedOption,
+    UnitOption,
+    boundary,
+)
+from gridveil.cli.output import show
+
+
+def audit(
+    case: CaseArgument = "veil9",
+    epsilon: Annotated[str, typer.Option(help="The ε to audit.")] = "1",
+    alpha: Annotated[str, typer.Option(help="The α to audit, per unit.")] = "0.1",
+    draws: Annotated[int, typer.Option(help="Draws for the goodness-of-fit test.")] = 1_000_000,
+    runs: Annotated[int, typer.Option(help="Releases from each of two neighbouring demands.")] = 300,
+    released: Annotated[
+        list[Path] | None, typer.Option(help="Folder of a release of CASE, to attack. Repeatable.")
+    ] = None,
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack our own sampler, pipeline and releases, and say what comes back.
+
+    Example: gridveil audit veil9 --runs 100 --draws 100000
+    """
+    from gridveil.networks.load import load_case
+    from gridveil.release.audit import attack_release, audit_mechanism, passed
+
+    loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
+    report = audit_mechanism(loaded, epsilon=epsilon, alpha=alpha, draws=draws, runs=runs)
+    if released:
+        report["attacks"] = attack_release(loaded, case, released)
+    show({"case": loaded.name, "passed": passed(report)} | report, as_json, case)
+    if not passed(report):
+        raise typer.Exit(1)
+
+
+def ledger_show(
+    source: Annotated[str, typer.Argument(help="A ledger file, or the case it belongs to.", metavar="LEDGER")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show what has been spent on a data set, and what remains.
+
+    Example: gridveil ledger show veil9
+    """
+    from gridveil.release.budget import describe_ledger, find_ledger
+
+    show(describe_ledger(find_ledger(source)), as_json, source)
+
+
+def ledger_create(
+    path: Annotated[Path, typer.Argument(help="File to make.", metavar="LEDGER")],
+    alpha: Annotated[str, typer.Option(help="The α at which totals are stated, per unit.")],
+    budget: Annotated[str | None, typer.Option(help="Cap on total ε.")] = None,
+) -> None:
+    """Start the ledger of a data set.
+
+    Example: gridveil ledger create veil9.ledger --alpha 0.1 --budget 3
+    """
+    from gridveil.privacy.ledger import Ledger
+
+    Ledger.create(path, alpha=alpha, cap=budget)

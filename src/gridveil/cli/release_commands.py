@@ -1,0 +1,105 @@
+"""``release``: publish a case with private demands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridveil.bilevel.method import Method, Solver
+from gridveil.cli.options import (
+    CaseArgument,
+    FlowOption,
+    JsonOption,
+    PresetOption,
+    SlackOption,
+    SolverOption,
+    SpeedOption,
+    UnitOption,
+    boundary,
+)
+from gridveil.cli.output import announce_compilation, show
+from gridveil.networks.formulation import DemandBounds
+from gridveil.release.choices import CostTargetMode
+
+
+def release(
+    case: CaseArgument,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write: public/ for the world, curator/ for you alone.")],
+    epsilon: Annotated[str, typer.Option(help="Privacy parameter ε; smaller protects more.")] = "1",
+    alpha: Annotated[
+        str, typer.Option(help="How much of one site's demand is hidden, per unit of the case's base.")
+    ] = "0.1",
+    beta: Annotated[
+        str, typer.Option(help="How far the optimal cost may move: a share (1%) or an amount (250).")
+    ] = "1%",
+    method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.AUTO,
+    solver: SolverOption = Solver.STRUCTURED,
+    demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
+    cost_target: Annotated[
+        CostTargetMode, typer.Option(help="Where the cost target comes from.")
+    ] = CostTargetMode.PUBLIC,
+    forecast_cost: Annotated[float | None, typer.Option(help="The cost target, for --cost-target forecast.")] = None,
+    cost_sensitivity: Annotated[
+        str | None, typer.Option(help="For --cost-target private: the most one site can change the optimal cost.")
+    ] = None,
+    cost_share: Annotated[str, typer.Option(help="Share of ε spent on a private cost target.")] = "0.1",
+    confidence: Annotated[
+        float, typer.Option(help="β is widened to hold the true cost this surely (private target).")
+    ] = 0.95,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger of the data set; default: beside the case file.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Cap on total ε, when the ledger is first made.")] = None,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of an earlier release: use its noise again, at no cost.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed: makes a repeatable SIMULATION that protects nobody.")] = None,
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="Write a seeded run into public/ all the same.")
+    ] = False,
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a case with private demands whose optimal cost stays within beta.
+
+    Example: gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --out released
+    """
+    from gridveil.networks.load import load_case
+    from gridveil.privacy.noisy import Tolerance
+    from gridveil.release.budget import ledger_path, open_or_create
+    from gridveil.release.export import check_destination, export, keep_draw
+    from gridveil.release.pipeline import make_release
+    from gridveil.release.reuse import load_draw
+    from gridveil.release.settings import CostTargetSettings, ReleaseSettings
+    from gridveil.release.summary import summary
+
+    settings = ReleaseSettings(
+        epsilon=epsilon,
+        alpha=alpha,
+        beta=Tolerance.parse(beta),
+        target=CostTargetSettings(
+            mode=cost_target,
+            forecast=forecast_cost,
+            sensitivity=cost_sensitivity,
+            share=cost_share,
+            confidence=confidence,
+        ),
+        seed=seed,
+        method=method,
+        solver=solver,
+        demand_bounds=demand_bounds,
+    )
+    loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
+    check_destination(out)
+    book = None
+    if seed is None:
+        book = open_or_create(ledger or ledger_path(case), alpha=alpha, cap=budget)
+    draw = load_draw(reuse, loaded, book) if reuse is not None else None
+    announce_compilation(solver)
+    made = make_release(loaded, settings, book, draw, keep=lambda drawn: keep_draw(drawn, out))
+    files = export(made, out, simulation_as_public=simulation)
+    show(summary(made) | {"files": files}, as_json, case)
