@@ -79,3 +79,33 @@ def test_which_engine(load_text):
     net.gencost[0] = [2, 0, 0, 4, 1e-4, 0.0, 10.0, 0.0]
     cubic = load_text(net.text())
     assert not isinstance(engine_for(cubic.network, build_model(cubic.network), Solver.STRUCTURED), StructuredEngine)
+
+
+def test_nearest_feasible_demands_are_those_of_ipopt():
+    """Four times the demand of veil9 cannot be served: both engines come back to the same nearest demands."""
+    case, model, ours, ipopt = engines("veil9")
+    too_much = solve_true_demand(case, model, 4.0)
+    mine, theirs = ours.nearest_feasible(too_much), ipopt.nearest_feasible(too_much)
+    assert mine.detail == BY_STRUCTURE
+    assert mine.delta > 0.01 and mine.delta == pytest.approx(theirs.delta, rel=1e-3)
+    assert ipopt.solve_released(mine.d).converged
+
+
+def solve_true_demand(case, model, factor):
+    return factor * model.layout.to_program(case.demand.reveal())
+
+
+def test_a_release_at_the_edge_of_feasibility_is_solved_by_structure():
+    """With much noise the high point can barely be served: the follower and its check must not need Ipopt for that."""
+    case, model, ours, _ = engines("case118_ieee")
+    cost = solve_true(case, model, ours.solve_afresh).cost
+    target = Tolerance.parse("1%").around(cost, TargetSource.PUBLIC)
+    by_structure = 0
+    for seed in range(6):
+        noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=1.0, seed=seed).values)
+        joint = ours.highpoint(noisy, target.shrunk(1e-4))
+        followers = [ours.follow(joint, None), ours.verify(joint, ours.follow(joint, None), target)]
+        assert all(follower.converged for follower in followers)
+        assert followers[1].cost <= joint.cost * (1 + 1e-6)
+        by_structure += all(follower.detail == BY_STRUCTURE for follower in followers)
+    assert by_structure >= 5

@@ -82,7 +82,8 @@ class Engine:
 
     def _from_public_starts(self, d: Vector, solution: FollowerSolution) -> FollowerSolution:
         if not solution.converged:
-            solution = self.follower.solve(d, start=self.nearest_feasible(d).x, trust=Trust.NEAR)
+            nearest = self.nearest_feasible(d)
+            solution = self.follower.solve_near(d, nearest.x, nearest.point)
         for make_start in self.program.more_starts:
             if solution.converged:
                 break
@@ -135,18 +136,19 @@ class Engine:
             solution = self.follower.solve(joint.d, warm=warm)
             if solution.converged and solution.cost <= _just_above(joint.cost):
                 return solution
-        return self.follower.solve(joint.d, start=joint.x, trust=Trust.NEAR)
+        return self.follower.solve_near(joint.d, joint.x, joint.point)
 
-    def verify(self, d: Vector, known: FollowerSolution, band: CostTarget) -> FollowerSolution:
-        """Solve O(d) afresh: from the flat start, or, where that leads nowhere soon, from the known x without multipliers.
+    def verify(self, joint: JointSolution, known: FollowerSolution, band: CostTarget) -> FollowerSolution:
+        """Solve O(d) afresh: from the flat start, or, where that leads nowhere soon, from the joint x without multipliers.
 
         If the fresh solve leaves the band, other public starts are tried too. O(d) is the lowest cost that converged.
         """
-        solutions = [known, self.follower.solve(d, trust=Trust.BRIEF)]
+        solutions = [known, self.follower.solve(joint.d, trust=Trust.BRIEF)]
         if not solutions[-1].converged:
-            solutions.append(self.follower.solve(d, start=known.x, trust=Trust.NEAR))
+            # The joint x has a little room at every limit; the follower's own optimum has none.
+            solutions.append(self.follower.solve_near(joint.d, joint.x, joint.point))
         if not (solutions[-1].converged and band.contains(solutions[-1].cost)):
-            solutions.append(self._from_public_starts(d, solutions[1]))
+            solutions.append(self._from_public_starts(joint.d, solutions[1]))
         return min((s for s in solutions if s.converged), key=lambda s: s.cost, default=known)
 
 

@@ -167,7 +167,7 @@ class Run:
         nearest_first = sorted(self.candidates, key=lambda candidate: candidate.delta)
         for candidate in nearest_first[:MOST_VERIFICATIONS]:
             clock = time.perf_counter()
-            confirmed = self.engine.verify(candidate.joint.d, candidate.follower, self.target)
+            confirmed = self.engine.verify(candidate.joint, candidate.follower, self.target)
             self._record_verification(candidate, confirmed, clock)
             if confirmed.converged and self.target.contains(confirmed.cost):
                 return candidate, confirmed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +17,6 @@ from gridveil.networks.structured_arrays import structured_arrays
 from gridveil.privacy.noisy import CostTarget
 from gridveil.programs import Follower, FollowerSolution, NlpSolution, ParametricProgram, Status, Trust
 from gridveil.structured import Cut, DemandBox, Dispatch, Nearest, Push, Solution, StructuredSolver, Task
-from gridveil.structured.solver import MAX_ITERATIONS
 
 if TYPE_CHECKING:
     from gridveil.structured.warm import WarmStart
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 BY_STRUCTURE = "structured solver"
-PATIENCE = 80  # iterations per attempt, where most solves need 10 to 50 and Ipopt stands ready
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +39,17 @@ class StructuredFollower(Follower):
     def __init__(self, program: ParametricProgram, network: PowerNetwork, *, verbose: bool = False) -> None:
         super().__init__(program, verbose=verbose)
         self._network = network
-        self._structured = StructuredSolver(structured_arrays(network))
+
+    @cached_property
+    def build_seconds(self) -> float:
+        """Prepare what solves of the structured solver share; Ipopt's part is made when it is first needed."""
+        clock = time.perf_counter()
         self._structured.prepare()
+        return time.perf_counter() - clock
+
+    @cached_property
+    def _structured(self) -> StructuredSolver:
+        return StructuredSolver(structured_arrays(self._network))
 
     def solve(
         self,
@@ -51,23 +59,33 @@ class StructuredFollower(Follower):
         warm: FollowerSolution | None = None,
         trust: Trust = Trust.ROUGH,
     ) -> FollowerSolution:
-        """Solve for d, cold or warm. A given ``start`` must be kept to, which only Ipopt can: it has no multipliers to go by."""
+        """Solve for d, cold or warm. A given ``start`` must be kept to, which only Ipopt can: it has no multipliers to go by.
+
+        A brief cold solve stays with the structured solver, for Ipopt's would take longer than what its caller tries next.
+        """
         if start is not None:
             return super().solve(d, start=start, trust=trust)
-        point = warm.point if warm is not None else None
-        known = point.warm if isinstance(point, StructuredPoint) else None
-        limit = MAX_ITERATIONS if trust is Trust.ROUGH and warm is None else PATIENCE
-        solution = self._structured.solve(_dispatch(d), warm=known, max_iterations=limit)
-        if solution.converged:
+        thorough = trust is Trust.ROUGH and warm is None
+        solution = self._structured.solve(_dispatch(d), warm=_warm_of(warm), thorough=thorough)
+        if solution.converged or trust is Trust.BRIEF:
             return self._as_follower(solution)
         if warm is not None:
-            return super().solve(d, start=warm.x, trust=Trust.NEAR)
+            return self.solve_near(d, warm.x, warm.point)
         return super().solve(d, trust=trust)
+
+    def solve_near(self, d: Vector, x: Vector, point: NlpSolution) -> FollowerSolution:
+        """Solve for d from the x of a point, without its multipliers."""
+        known = point.warm if isinstance(point, StructuredPoint) else None
+        if known is not None:
+            solution = self._structured.solve_near(_dispatch(d), known)
+            if solution.converged:
+                return self._as_follower(solution)
+        return super().solve_near(d, x, point)
 
     def _as_follower(self, solution: Solution) -> FollowerSolution:
         point = structured_point(self._network, solution, solution.cost)
         return FollowerSolution(
-            status=Status.CONVERGED,
+            status=point.status,
             cost=solution.cost,
             x=point.x,
             prices=np.concatenate([solution.site_price_p, solution.site_price_q]),
@@ -106,6 +124,12 @@ class StructuredEngine(Engine):
         """HPR."""
         return self._joint(self._nearest(noisy, band, None), noisy, None) or super().highpoint(noisy, band)
 
+    def nearest_feasible(self, d: Vector) -> JointSolution:
+        """HPR without its band."""
+        p, q = np.split(d, 2)
+        task = Nearest(target_p=p, target_q=q, cost_low=-np.inf, cost_high=np.inf, box=self._box)
+        return self._joint(task, d, None) or super().nearest_feasible(d)
+
     def push(self, noisy: Vector, band: CostTarget, delta: float, starts: list[JointSolution]) -> JointSolution:
         """O↑(δ), warm from the last point."""
         p, q = np.split(noisy, 2)
@@ -131,7 +155,7 @@ class StructuredEngine(Engine):
         return Nearest(target_p=p, target_q=q, cost_low=band.lower, cost_high=band.upper, cut=cut, box=self._box)
 
     def _joint(self, task: Task, noisy: Vector, warm: WarmStart | None) -> JointSolution | None:
-        solution = self._joint_solver.solve(task, warm=warm, max_iterations=PATIENCE)
+        solution = self._joint_solver.solve(task, warm=warm, thorough=False)
         if not solution.converged:
             return None
         d = np.concatenate([solution.demand_p, solution.demand_q])
@@ -157,7 +181,7 @@ def structured_point(network: PowerNetwork, solution: Solution, objective: float
     lines = cost.line_slope * solution.pg[cost.line_generator] + cost.line_intercept
     np.maximum.at(level, np.searchsorted(cost.piecewise, cost.line_generator), lines)
     return StructuredPoint(
-        status=Status.CONVERGED,
+        status=Status.CONVERGED if solution.converged else Status.FAILED,
         x=np.concatenate([solution.va, solution.vm, solution.pg, solution.qg, level]),
         objective=objective,
         bound_multipliers=np.zeros(0),
@@ -174,8 +198,9 @@ def _dispatch(d: Vector) -> Dispatch:
     return Dispatch(demand_p=p, demand_q=q)
 
 
-def _warm_of(joint: JointSolution) -> WarmStart | None:
-    return joint.point.warm if isinstance(joint.point, StructuredPoint) else None
+def _warm_of(known: JointSolution | FollowerSolution | None) -> WarmStart | None:
+    point = known.point if known is not None else None
+    return point.warm if isinstance(point, StructuredPoint) else None
 
 
 def _as_previous(joint: JointSolution) -> FollowerSolution | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 
 import casadi as ca
 import numpy as np
@@ -35,26 +36,40 @@ class FollowerSolution:
 
 
 class Follower:
-    """O(d) of one program: compiled once, solved for many d."""
+    """O(d) of one program: compiled once, when it is first needed, and solved for many d."""
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
-        clock = time.perf_counter()
         self.program = program
-        self._solver = NlpSolver(
+        self._verbose = verbose
+        self._bounds = Bounds(
+            x_lower=program.x_lower, x_upper=program.x_upper, g_lower=program.g_lower, g_upper=program.g_upper
+        )
+
+    @cached_property
+    def build_seconds(self) -> float:
+        """Prepare everything that solves share; how long that took."""
+        clock = time.perf_counter()
+        _ = self._solver, self._prices
+        return time.perf_counter() - clock
+
+    @cached_property
+    def _solver(self) -> NlpSolver:
+        program = self.program
+        solver = NlpSolver(
             "follower",
             x=program.x,
             p=program.d,
             f=program.cost,
             g=program.g,
             adaptive=program.adaptive_barrier,
-            verbose=verbose,
+            verbose=self._verbose,
         )
-        self._solver.compile()
-        self._bounds = Bounds(
-            x_lower=program.x_lower, x_upper=program.x_upper, g_lower=program.g_lower, g_upper=program.g_upper
-        )
-        self._prices = _price_function(program)
-        self.build_seconds = time.perf_counter() - clock
+        solver.compile()
+        return solver
+
+    @cached_property
+    def _prices(self) -> ca.Function:
+        return _price_function(self.program)
 
     def solve(
         self,
@@ -77,6 +92,10 @@ class Follower:
             detail=point.detail,
             point=point,
         )
+
+    def solve_near(self, d: Vector, x: Vector, _point: NlpSolution) -> FollowerSolution:
+        """Solve for d from an x that is feasible or nearly so, without the multipliers of the point it belongs to."""
+        return self.solve(d, start=x, trust=Trust.NEAR)
 
 
 def _price_function(program: ParametricProgram) -> ca.Function:

@@ -42,6 +42,9 @@ _LEAST_MU = 0.1
 _SOLVED_FACTOR, _LINEAR_DECREASE, _SUPERLINEAR_POWER = 10.0, 0.2, 1.5
 _LEAST_FRACTION = 0.99
 _TINY_STEP = 1e-14
+# Where no step improves a point any more, rounding is what stops it: it is accepted with a stationarity this many times
+# the tolerance, and products this many times.
+_ROUNDED_DUAL, _ROUNDED_PRODUCT = 100.0, 10.0
 # The stiffness of limits is capped at this multiple of the admittance around them, until a limit needs more.
 _STIFFEST = 1e8
 
@@ -92,6 +95,16 @@ def _next_barrier(
     clear(known)
     recent[iteration % _MEMORY] = error.merit
     return max(least, _FREE_REDUCTION * error.mean_product), True
+
+
+@compiled
+def _is_rounded(error: Error, tolerance: float) -> bool:
+    """Whether a point that no step improves is optimal up to rounding: feasible, complementary, nearly stationary."""
+    return bool(
+        error.primal <= tolerance
+        and error.largest_product <= _ROUNDED_PRODUCT * tolerance
+        and error.dual <= _ROUNDED_DUAL * tolerance
+    )
 
 
 @compiled
@@ -149,7 +162,8 @@ def run(
         row[4], row[5], row[6], row[7] = shift, primal, dual, tries
         if primal == 0.0:
             if not free:
-                return Outcome(NO_STEP, iteration, factorisations, mu)
+                status = CONVERGED if _is_rounded(error, settings.tolerance) else NO_STEP
+                return Outcome(status, iteration, factorisations, mu)
             # Not even a short step helped: from here the barrier parameter is held.
             mu, free = _hold(error, known, settings), False
             continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.structured.problem import Dispatch, Multipliers, Nearest, OpfArrays, Push, Residuals, Task
+from gridveil.structured.problem import Dispatch, Multipliers, Nearest, OpfArrays, Push, Residuals, Task, has_band
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -103,7 +103,7 @@ def _generation_cost(arrays: OpfArrays, pg: Floats) -> tuple[float, Floats, Floa
 
 def _misstated(arrays: OpfArrays, task: Task, idle: float, cost: float) -> float:
     """How wrong the stated cost is, relative to the cost: it may exceed that of generation only as an idle level."""
-    may_idle = len(arrays.line_gen) > 0 and not isinstance(task, Dispatch)
+    may_idle = len(arrays.line_gen) > 0 and not isinstance(task, Dispatch) and has_band(task)
     return max(-idle, 0.0 if may_idle else idle) / max(1.0, abs(cost))
 
 
@@ -116,7 +116,9 @@ def _dense_rows(task: Task, answer: Candidate) -> dict[str, tuple[float, float, 
     """Value, lower and upper bound and measure of each dense row."""
     if isinstance(task, Dispatch):
         return {}
-    rows = {"cost": (answer.cost, task.cost_low, task.cost_high, max(1.0, abs(task.cost_high)))}
+    rows = {}
+    if has_band(task):
+        rows["cost"] = (answer.cost, task.cost_low, task.cost_high, max(1.0, abs(task.cost_high)))
     if isinstance(task, Push):
         squares = float(np.sum((answer.demand_p - task.target_p) ** 2) + np.sum((answer.demand_q - task.target_q) ** 2))
         rows["ball"] = (squares, -np.inf, task.delta, max(2 * np.sqrt(task.delta), 1e-3))
@@ -190,7 +192,7 @@ def _stationarity(
     np.add.at(by_magnitude, arrays.branch_to, by_end[3])
     by_magnitude += 2 * answer.vm * (arrays.shunt_g * multipliers.price_p - arrays.shunt_b * multipliers.price_q)
     by_angle[arrays.reference] = 0.0
-    cost_weight = 1.0 if isinstance(task, Dispatch) else multipliers.rows["cost"]
+    cost_weight = 1.0 if isinstance(task, Dispatch) else multipliers.rows.get("cost", 0.0)
     ends = np.stack([cost_weight * slope_low, cost_weight * slope_high]) - multipliers.price_p[arrays.gen_bus]
     # At a corner of the cost any slope between the two will do.
     by_p = np.where(ends.min(axis=0) > 0, ends.min(axis=0), np.where(ends.max(axis=0) < 0, ends.max(axis=0), 0.0))

@@ -100,7 +100,7 @@ class DemandBox:
 class Nearest:
     """The high-point relaxation: demands nearest to a target that can be served at a cost within the band.
 
-    With ``cut``, one linear row on the demands as well.
+    With ``cut``, one linear row on the demands as well. A band with infinite ends is none.
     """
 
     target_p: Floats
@@ -124,6 +124,11 @@ class Push:
 
 
 Task = Dispatch | Nearest | Push
+
+
+def has_band(task: Nearest | Push) -> bool:
+    """Whether the cost is limited at all: without a band the nearest demands are those that can be served at any cost."""
+    return bool(np.isfinite(task.cost_low) or np.isfinite(task.cost_high))
 
 
 class SolveStatus(StrEnum):

@@ -5,6 +5,7 @@ Compiled code is imported on first use, so that importing gridveil stays quick.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from gridveil.structured.problem import (
 if TYPE_CHECKING:
     from gridveil.structured.layout import Iterate
     from gridveil.structured.lowering import OrderedGrid, Segments
+    from gridveil.structured.strategy import Attempt
     from gridveil.structured.tasks import LoweredTask
     from gridveil.structured.warm import WarmStart
 
@@ -31,7 +33,6 @@ Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-7
 CHECK_TOLERANCE = 1e-5
-MAX_ITERATIONS = 300
 
 
 class StructuredSolver:
@@ -56,15 +57,28 @@ class StructuredSolver:
         """Find order and fill now rather than in the first solve."""
         _ = self._grid, self._segments
 
-    def solve(self, task: Task, *, warm: WarmStart | None = None, max_iterations: int = MAX_ITERATIONS) -> Solution:
-        """Solve a task; the answer is CONVERGED only if the independent check agrees."""
+    def solve(self, task: Task, *, warm: WarmStart | None = None, thorough: bool = True) -> Solution:
+        """Solve a task; the answer is CONVERGED only if the independent check agrees.
+
+        A solve that is not thorough gives up where another solver may well be quicker.
+        """
         from gridveil.structured.strategy import attempt
+
+        return self._run(task, lambda grid, lowered: attempt(grid, lowered, warm, TOLERANCE, thorough))
+
+    def solve_near(self, task: Task, known: WarmStart) -> Solution:
+        """Solve a task from an earlier primal point that is feasible for it or nearly so, without its multipliers."""
+        from gridveil.structured.strategy import attempt_near
+
+        return self._run(task, lambda grid, lowered: attempt_near(grid, lowered, known, TOLERANCE))
+
+    def _run(self, task: Task, attempt: Callable[[OrderedGrid, LoweredTask], Attempt]) -> Solution:
         from gridveil.structured.tasks import lower_task
 
         self.prepare()
         begin = perf_counter()
         lowered = lower_task(self.arrays, self._grid, self._segments, task)
-        run = attempt(self._grid, lowered, warm, TOLERANCE, max_iterations)
+        run = attempt(self._grid, lowered)
         u = lowered.start.copy()
         u[lowered.free] = run.point.u
         answer = self._answer(lowered, run.point, u)
@@ -142,7 +156,7 @@ def _warm_start(lowered: LoweredTask, point: Iterate, u: Floats) -> WarmStart:
     rows = {
         row.name: (float(dense[0, r] * row.scale), float(dense[1, r] * row.scale)) for r, row in enumerate(lowered.rows)
     }
-    cost_weight = rows["cost"][0] - rows["cost"][1] if rows else 1.0
+    above, below = rows.get("cost", (1.0 if lowered.objective is lowered.cost else 0.0, 0.0))
     return WarmStart(
         x=point.x.copy(),
         price=point.price / scale,
@@ -153,5 +167,5 @@ def _warm_start(lowered: LoweredTask, point: Iterate, u: Floats) -> WarmStart:
         rows=rows,
         target=np.concatenate([lowered.target_p, lowered.target_q]),
         objective=lowered.objective.name,
-        cost_weight=cost_weight,
+        cost_weight=above - below,
     )

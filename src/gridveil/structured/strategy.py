@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gridveil.structured import ipm
-from gridveil.structured.elastic import elastic_problem, elastic_start
+from gridveil.structured.elastic import elastic_problem, elastic_start, softened_problem
 from gridveil.structured.evaluate import evaluate
 from gridveil.structured.layout import Iterate, LocalData, allocate_values
 from gridveil.structured.lowering import OrderedGrid
 from gridveil.structured.problem import SolveStatus
 from gridveil.structured.tasks import LoweredTask
-from gridveil.structured.warm import WarmStart, cold_start, warm_iterate
+from gridveil.structured.warm import WarmStart, cold_start, is_feasible, near_iterate, softened_start, warm_iterate
 
 _STATUS = {
     ipm.CONVERGED: SolveStatus.CONVERGED,
@@ -27,7 +27,10 @@ _DISPATCH_MU, _BAND_MU, _COLD_HELD_MU = 1.0, 10.0, 0.1
 _ELASTIC_MU, _ELASTIC_TOLERANCE = 0.1, 1e-5
 # More power than this traded by the elastic problem, per unit at one bus, means that no balance exists nearby.
 _TRADED = 1e-3
-_WARM_ITERATIONS = 30
+_SOFT_TOLERANCE = 1e-5
+# Iterations of a run: most need 10 to 50.
+_WARM_ITERATIONS, _NEAR_ITERATIONS, _BRIEF_ITERATIONS, _THOROUGH_ITERATIONS = 50, 120, 80, 300
+_SOFT_ITERATIONS = 130
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,26 +43,53 @@ class Attempt:
     factorisations: int
 
 
-def attempt(
-    grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolerance: float, max_iterations: int
-) -> Attempt:
-    """Run warm if possible, then cold with a free barrier parameter, then with a held one, then after restoration."""
-    work = _Work(grid, task, max_iterations)
+def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolerance: float, thorough: bool) -> Attempt:
+    """Run warm if possible, then cold with a free barrier parameter, then by way of the softened task.
+
+    A thorough attempt goes on with a held barrier parameter and after restoration.
+    """
+    work = _Work(grid, task, tolerance, _THOROUGH_ITERATIONS if thorough else _BRIEF_ITERATIONS)
     if warm is not None:
-        point, mu = warm_iterate(grid, task, warm)
-        last = work.run(task.data, point, ipm.Settings(tolerance, min(_WARM_ITERATIONS, max_iterations), mu, True))
+        last = work.run(task.data, *warm_iterate(grid, task, warm), limit=_WARM_ITERATIONS)
+        if last.status is not SolveStatus.CONVERGED and is_feasible(grid, task, warm):
+            last = _near(work, warm)
         if last.status is SolveStatus.CONVERGED:
             return last
     free_mu = _BAND_MU if task.rows else _DISPATCH_MU
-    for mu, free in ((free_mu, True), (_COLD_HELD_MU, False)):
-        point = cold_start(grid.data, task.data, grid.no_load, task.start[task.free], mu)
-        last = work.run(task.data, point, ipm.Settings(tolerance, max_iterations, mu, free))
-        if last.status is SolveStatus.CONVERGED:
-            return last
-    return _restored(work, last, tolerance)
+    last = work.run_cold(free_mu, free=True)
+    if last.status is not SolveStatus.CONVERGED:
+        last = _softened(work, free_mu)
+    if not thorough or last.status is SolveStatus.CONVERGED:
+        return last
+    last = work.run_cold(_COLD_HELD_MU, free=False)
+    return last if last.status is SolveStatus.CONVERGED else _restored(work, last)
 
 
-def _restored(work: _Work, last: Attempt, tolerance: float) -> Attempt:
+def attempt_near(grid: OrderedGrid, task: LoweredTask, known: WarmStart, tolerance: float) -> Attempt:
+    """Run from a primal point that is feasible or nearly so."""
+    return _near(_Work(grid, task, tolerance, _NEAR_ITERATIONS), known)
+
+
+def _near(work: _Work, known: WarmStart) -> Attempt:
+    last = work.run(work.task.data, *near_iterate(work.grid, work.task, known), limit=_NEAR_ITERATIONS)
+    if last.status is SolveStatus.CONVERGED:
+        return last
+    return work.run(work.task.data, *near_iterate(work.grid, work.task, known), free=False, limit=_NEAR_ITERATIONS)
+
+
+def _softened(work: _Work, mu: float) -> Attempt:
+    """Solve the task with soft balances, then the task itself from there."""
+    grid, task = work.grid, work.task
+    soft = softened_problem(task.data)
+    start = np.concatenate([task.start[task.free], np.zeros(len(soft.bus) - len(task.data.bus))])
+    point = cold_start(grid.data, soft, grid.no_load, start, mu)
+    last = work.run(soft, point, mu, tolerance=_SOFT_TOLERANCE, limit=_SOFT_ITERATIONS)
+    if last.status is not SolveStatus.CONVERGED:
+        return replace(last, point=softened_start(grid.data, task.data, last.point)[0])
+    return work.run(task.data, *softened_start(grid.data, task.data, last.point))
+
+
+def _restored(work: _Work, last: Attempt) -> Attempt:
     """Balance the network elastically from where the last run ended, then run again from there."""
     grid, task = work.grid, work.task
     stuck = last.point
@@ -69,8 +99,7 @@ def _restored(work: _Work, last: Attempt, tolerance: float) -> Attempt:
     values = allocate_values(len(stuck.x), len(grid.data.branch_from), len(task.data.active))
     evaluate(grid.data, task.data, stuck, values)
     start = elastic_start(grid.data, elastic, stuck, values.balance, _ELASTIC_MU)
-    settings = ipm.Settings(_ELASTIC_TOLERANCE, work.max_iterations, _ELASTIC_MU, False)
-    balanced = work.run(elastic, start, settings)
+    balanced = work.run(elastic, start, _ELASTIC_MU, free=False, tolerance=_ELASTIC_TOLERANCE)
     n_own = len(stuck.u)
     if balanced.status is not SolveStatus.CONVERGED:
         return replace(last, iterations=balanced.iterations, factorisations=balanced.factorisations)
@@ -82,24 +111,40 @@ def _restored(work: _Work, last: Attempt, tolerance: float) -> Attempt:
             factorisations=balanced.factorisations,
         )
     point = cold_start(grid.data, task.data, balanced.point.x, balanced.point.u[:n_own], _COLD_HELD_MU)
-    return work.run(task.data, point, ipm.Settings(tolerance, work.max_iterations, _COLD_HELD_MU, False))
+    return work.run(task.data, point, _COLD_HELD_MU, free=False)
 
 
 class _Work:
     """Runs on one task, adding up their work."""
 
-    def __init__(self, grid: OrderedGrid, task: LoweredTask, max_iterations: int) -> None:
-        self.grid, self.task, self.max_iterations = grid, task, max_iterations
-        self.iterations = self.factorisations = 0
+    def __init__(self, grid: OrderedGrid, task: LoweredTask, tolerance: float, max_iterations: int) -> None:
+        self.grid, self.task = grid, task
+        self._tolerance, self._max_iterations = tolerance, max_iterations
+        self._iterations = self._factorisations = 0
 
-    def run(self, local: LocalData, point: Iterate, settings: ipm.Settings) -> Attempt:
+    def run_cold(self, mu: float, *, free: bool) -> Attempt:
+        task = self.task
+        point = cold_start(self.grid.data, task.data, self.grid.no_load, task.start[task.free], mu)
+        return self.run(task.data, point, mu, free=free)
+
+    def run(
+        self,
+        local: LocalData,
+        point: Iterate,
+        mu: float,
+        *,
+        free: bool = True,
+        tolerance: float | None = None,
+        limit: int | None = None,
+    ) -> Attempt:
+        settings = ipm.Settings(tolerance or self._tolerance, limit or self._max_iterations, mu, free)
         history = np.zeros((settings.max_iterations + 1, 8))
         outcome = ipm.run(self.grid.data, local, self.grid.order.pattern, point, settings, history)
-        self.iterations += outcome.iterations
-        self.factorisations += outcome.factorisations
+        self._iterations += outcome.iterations
+        self._factorisations += outcome.factorisations
         return Attempt(
             status=_STATUS[outcome.status],
             point=point,
-            iterations=self.iterations,
-            factorisations=self.factorisations,
+            iterations=self._iterations,
+            factorisations=self._factorisations,
         )

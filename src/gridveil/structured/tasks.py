@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gridveil.structured.layout import LocalData
 from gridveil.structured.lowering import FIXED_WIDTH, RELAXATION, OrderedGrid, Segments
-from gridveil.structured.problem import DemandBox, Dispatch, OpfArrays, Push, Task
+from gridveil.structured.problem import DemandBox, Dispatch, OpfArrays, Push, Task, has_band
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,7 +78,7 @@ def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: T
         target_p, target_q = task.target_p, task.target_q
         load_low, load_high = _deviation_bounds(task.box, target_p, target_q)
     # A piecewise-linear cost is a level above its lines (its epigraph): under a band that level may idle higher.
-    idle = np.inf if len(arrays.line_gen) and not isinstance(task, Dispatch) else 0.0
+    idle = np.inf if len(arrays.line_gen) and not isinstance(task, Dispatch) and has_band(task) else 0.0
     low = np.concatenate([segments.low, arrays.q_min, load_low, [0.0]])
     high = np.concatenate([segments.high, arrays.q_max, load_high, [idle]])
     free = high - low > FIXED_WIDTH
@@ -164,8 +164,9 @@ def _objective_and_rows(
         ball = Separable(name="ball", linear=none, quadratic=twice_loads, scale=float(reach), high=task.delta)
         return total, (band, ball)
     distance = Separable(name="squared distance", linear=none, quadratic=twice_loads, scale=_DISTANCE_SCALE)
+    banded = (band,) if has_band(task) else ()
     if task.cut is None:
-        return distance, (band,)
+        return distance, banded
     weight = np.concatenate([np.zeros(n_generation), task.cut.weight_p, task.cut.weight_q, [0.0]])
     reached = float(task.cut.weight_p @ task.target_p + task.cut.weight_q @ task.target_q)
     cut = Separable(
@@ -175,7 +176,7 @@ def _objective_and_rows(
         scale=1.0 / max(float(np.max(np.abs(weight), initial=0.0)), 1e-12),
         low=task.cut.least - reached,
     )
-    return distance, (band, cut)
+    return distance, (*banded, cut)
 
 
 def _local_data(

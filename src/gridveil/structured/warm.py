@@ -15,9 +15,13 @@ from gridveil.structured.tasks import LoweredTask
 Floats = NDArray[np.float64]
 
 _START_PUSH = 1e-2
-# A warm start keeps at least this distance from bounds and this barrier parameter.
-_WARM_PUSH = 1e-3
-_WARM_MU = 1e-4
+# A warm start keeps at least this distance from bounds and this barrier parameter; one that is feasible as it is may stay
+# much nearer to them, because pushing it off the bounds would undo that.
+_WARM_PUSH, _WARM_MU = 1e-3, 1e-4
+_NEAR_PUSH, _NEAR_MU = 1e-6, 1e-5
+_FEASIBLE = 1e-6
+# The same without multipliers to go by.
+_NEAR_PRIMAL_PUSH, _NEAR_PRIMAL_MU = 1e-5, 1e-2
 # Without multipliers to start from, the barrier parameter starts here.
 _PRIMAL_MU = 1.0
 # Weight of the steepest cost below which a band is slack and its multipliers say nothing about prices.
@@ -78,32 +82,76 @@ def _limits(grid: GridData, local: LocalData, point: Iterate) -> Floats:
 def warm_iterate(grid: OrderedGrid, task: LoweredTask, warm: WarmStart) -> tuple[Iterate, float]:
     """Start where an earlier solution ended, away from bounds, with a barrier parameter to match."""
     local = task.data
-    u = _inside(local, _local_values(task, warm))
     scale = task.objective.scale * _conversion(task, warm)
     if scale == 0.0:
+        if is_feasible(grid, task, warm):
+            return near_iterate(grid, task, warm)
+        u = _inside(local, _local_values(task, warm), _WARM_PUSH)
         return cold_start(grid.data, local, warm.x, u, _PRIMAL_MU), _PRIMAL_MU
     n_rows, n_limits = len(task.rows), len(local.active)
-    point = Iterate(
-        x=warm.x.copy(),
+    n_shared = n_limits - 2 * n_rows
+    limit = np.zeros(n_limits)
+    limit[:n_shared] = scale * warm.limit
+    for r, row in enumerate(task.rows):
+        for side in range(2):
+            multiplier = warm.rows.get(row.name, (0.0, 0.0))[side]
+            limit[n_shared + side * n_rows + r] = multiplier * scale / row.scale
+    known = _primal(task, warm)._replace(price=scale * warm.price, limit=limit, u_bound=scale * warm.u_bound[task.free])
+    push, mu = (_NEAR_PUSH, _NEAR_MU) if is_feasible(grid, task, warm) else (_WARM_PUSH, _WARM_MU)
+    return moved_inside(grid.data, local, known, push, mu), mu
+
+
+def near_iterate(grid: OrderedGrid, task: LoweredTask, known: WarmStart) -> tuple[Iterate, float]:
+    """Start at an earlier primal point, hardly pushed off its bounds, with multipliers on the central path."""
+    return moved_inside(grid.data, task.data, _primal(task, known), _NEAR_PRIMAL_PUSH, _NEAR_PRIMAL_MU), _NEAR_PRIMAL_MU
+
+
+def is_feasible(grid: OrderedGrid, task: LoweredTask, known: WarmStart) -> bool:
+    """Whether an earlier point satisfies the task's balances, limits and bounds as it is."""
+    local, point = task.data, _primal(task, known)
+    values = allocate_values(len(point.x), len(grid.data.branch_from), len(local.active))
+    evaluate(grid.data, local, point, values)
+    outside = np.maximum(local.low - point.u, point.u - local.high)
+    violations = (np.abs(values.balance), values.limit, outside)
+    return max(float(np.max(violation, initial=0.0)) for violation in violations) <= _FEASIBLE
+
+
+def _primal(task: LoweredTask, known: WarmStart) -> Iterate:
+    """The earlier primal point for this task, with slacks and multipliers of zero."""
+    u, n_limits = _local_values(task, known), len(task.data.active)
+    return Iterate(
+        x=known.x,
         u=u,
         slack=np.zeros(n_limits),
-        price=scale * warm.price,
+        price=np.zeros_like(known.price),
         limit=np.zeros(n_limits),
         u_bound=np.zeros((len(u), 2)),
     )
-    point.slack[:] = np.where(local.active, np.maximum(-_limits(grid.data, local, point), _WARM_PUSH), 1.0)
-    n_shared = n_limits - 2 * n_rows
-    point.limit[:n_shared] = scale * warm.limit
-    for r, row in enumerate(task.rows):
-        for side in range(2):
-            known = warm.rows.get(row.name, (0.0, 0.0))[side]
-            point.limit[n_shared + side * n_rows + r] = known * scale / row.scale
-    mu = _WARM_MU
-    point.limit[:] = np.where(local.active, np.maximum(point.limit, mu / point.slack), 0.0)
-    bounds = scale * warm.u_bound[task.free]
-    point.u_bound[:, 0] = np.where(np.isfinite(local.low), np.maximum(bounds[:, 0], mu / (u - local.low)), 0.0)
-    point.u_bound[:, 1] = np.where(np.isfinite(local.high), np.maximum(bounds[:, 1], mu / (local.high - u)), 0.0)
-    return point, mu
+
+
+def softened_start(grid: GridData, local: LocalData, softened: Iterate) -> tuple[Iterate, float]:
+    """Start a task where its softened form ended, without what was traded."""
+    n_own = len(local.bus)
+    known = softened._replace(u=softened.u[:n_own], u_bound=softened.u_bound[:n_own])
+    return moved_inside(grid, local, known, _WARM_PUSH, _WARM_MU), _WARM_MU
+
+
+def moved_inside(grid: GridData, local: LocalData, known: Iterate, push: float, mu: float) -> Iterate:
+    """Keep a distance ``push`` from all bounds, and products of at least ``mu``; slacks follow from the limits."""
+    point = Iterate(
+        x=known.x.copy(),
+        u=_inside(local, known.u, push),
+        slack=np.zeros(len(local.active)),
+        price=known.price.copy(),
+        limit=np.zeros(len(local.active)),
+        u_bound=np.zeros((len(known.u), 2)),
+    )
+    point.slack[:] = np.where(local.active, np.maximum(-_limits(grid, local, point), push), 1.0)
+    point.limit[:] = np.where(local.active, np.maximum(known.limit, mu / point.slack), 0.0)
+    below, above = point.u - local.low, local.high - point.u
+    point.u_bound[:, 0] = np.where(np.isfinite(below), np.maximum(known.u_bound[:, 0], mu / below), 0.0)
+    point.u_bound[:, 1] = np.where(np.isfinite(above), np.maximum(known.u_bound[:, 1], mu / above), 0.0)
+    return point
 
 
 def _conversion(task: LoweredTask, warm: WarmStart) -> float:
@@ -125,6 +173,6 @@ def _local_values(task: LoweredTask, warm: WarmStart) -> Floats:
     return u[task.free]
 
 
-def _inside(local: LocalData, u: Floats) -> Floats:
-    push = _WARM_PUSH * np.minimum(local.high - local.low, 1.0)
-    return np.clip(u, local.low + push, local.high - push)
+def _inside(local: LocalData, u: Floats, push: float) -> Floats:
+    room = push * np.minimum(local.high - local.low, 1.0)
+    return np.clip(u, local.low + room, local.high - room)

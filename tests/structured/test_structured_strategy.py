@@ -1,0 +1,54 @@
+"""What is tried when a cold run fails: soft balances, a start near a known point, and what counts as stopped by rounding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from structured_cases import dispatch_of, program_of
+
+from gridveil.networks.load import load_case
+from gridveil.networks.structured_arrays import structured_arrays
+from gridveil.structured import SolveStatus, StructuredSolver
+from gridveil.structured.ipm import _is_rounded
+from gridveil.structured.optimality import Error
+from gridveil.structured.strategy import _Work
+
+
+def solver_and_task(name: str = "case118_ieee"):
+    case = load_case(name)
+    _, d = program_of(case)
+    return StructuredSolver(structured_arrays(case.network)), dispatch_of(d)
+
+
+def test_soft_balances_lead_to_the_same_optimum(monkeypatch):
+    solver, task = solver_and_task()
+    expected = solver.solve(task)
+    run_cold = _Work.run_cold
+
+    def fail(self, mu, *, free):
+        return replace(run_cold(self, mu, free=free), status=SolveStatus.NO_STEP)
+
+    monkeypatch.setattr(_Work, "run_cold", fail)
+    softened = solver.solve(task, thorough=False)
+    assert softened.converged and softened.iterations > expected.iterations
+    assert softened.cost == pytest.approx(expected.cost, rel=1e-7)
+
+
+def test_a_start_near_the_optimum_needs_no_multipliers():
+    solver, task = solver_and_task()
+    cold = solver.solve(task)
+    near = solver.solve_near(task, cold.warm)
+    assert near.converged
+    assert near.cost == pytest.approx(cold.cost, rel=1e-7)
+    assert near.site_price_p == pytest.approx(cold.site_price_p, rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("primal", "dual", "product", "expected"),
+    [(1e-8, 5e-6, 5e-7, True), (2e-7, 5e-6, 5e-7, False), (1e-8, 2e-5, 5e-7, False), (1e-8, 5e-6, 2e-6, False)],
+)
+def test_rounding_excuses_little(primal, dual, product, expected):
+    error = Error(dual, primal, 0.0, product, product, np.inf)
+    assert _is_rounded.py_func(error, 1e-7) is expected
