@@ -29,7 +29,7 @@ LEFT_TO_RIGHT = [
     "cli",
     "__init__",
 ]
-ANYWHERE = {"errors", "secret", "programs", "structured"}
+ANYWHERE = {"errors", "secret", "programs", "structured", "parallel"}
 MAY_REVEAL = {f"privacy/{module}.py" for module in ("attacks", "curator", "draw", "limits", "neighbours", "simulation")}
 
 

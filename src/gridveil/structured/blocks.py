@@ -10,6 +10,8 @@ Floats = NDArray[np.float64]
 
 # Bunch and Parlett: below this ratio of the largest diagonal to the largest entry a 2×2 pivot grows less.
 _DIAGONAL_PIVOT_RATIO = 0.6403882032022076
+# A pivot in natural order may be this much smaller than the entries it eliminates; refinement makes up for the growth.
+_NATURAL_PIVOT_RATIO = 0.1
 SINGULAR = -1
 
 
@@ -49,6 +51,30 @@ def invert_symmetric(matrix: Floats, size: int) -> int:
             swept |= 1 << q | 1 << r
     for i in range(size):
         for j in range(size):
+            matrix[i, j] = -matrix[i, j]
+    return negative
+
+
+@compiled
+def invert_pivot(matrix: Floats, copy: Floats) -> int:
+    """Replace a symmetric 4×4 matrix by its inverse; return its negative eigenvalues, or SINGULAR.
+
+    Sweeps in natural order while each pivot is not much smaller than what it eliminates, which is nearly always; else
+    with complete pivoting.
+    """
+    copy[:] = matrix
+    negative = 0
+    for p in range(4):
+        largest = 0.0
+        for j in range(p + 1, 4):
+            largest = max(largest, abs(matrix[p, j]))
+        if not abs(matrix[p, p]) > _NATURAL_PIVOT_RATIO * largest:
+            matrix[:] = copy
+            return invert_symmetric(matrix, 4)
+        negative += matrix[p, p] < 0.0
+        _sweep_one(matrix, 4, p)
+    for i in range(4):
+        for j in range(4):
             matrix[i, j] = -matrix[i, j]
     return negative
 
@@ -98,11 +124,12 @@ def factorise(pattern: Pattern, diag: Floats, off: Floats, factor: Floats) -> in
     Returns the number of negative eigenvalues of the matrix, or SINGULAR.
     """
     col_ptr, row, target = pattern.col_ptr, pattern.row, pattern.target
+    copy = np.empty((4, 4))
     negative = 0
     k = 0
     for j in range(len(diag)):
         pivot = diag[j]
-        found = invert_symmetric(pivot, 4)
+        found = invert_pivot(pivot, copy)
         if found == SINGULAR:
             return SINGULAR
         negative += found
