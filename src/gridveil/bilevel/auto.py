@@ -42,7 +42,7 @@ GROWTH = 1.5  # of the radius, while no estimate of where the band begins is to 
 SMALLEST_RADIUS = 1e-4
 LONGEST_STEP = 10.0  # of the first guess, in radii of the high point
 SATURATION = 0.01  # share of β below the upper edge
-MOST_FAILURES = 3
+MOST_FAILURES = 4
 
 
 def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResult:
@@ -141,8 +141,9 @@ def _search_root(run: Run) -> bool:
         if estimate**2 <= run.lower:
             break
         joint, follower = run.push(StepKind.ROOT, estimate**2)
-        if follower is None or follower.cost > run.band.upper:
-            bracket.failures += 1
+        answered = follower is not None and follower.cost <= run.band.upper
+        if follower is None or not answered:
+            bracket.failed.append(estimate)
         elif follower.cost < run.band.lower:
             run.lower = max(run.lower, estimate**2)
             bracket.move_low(estimate, follower.cost - run.band.lower)
@@ -150,9 +151,10 @@ def _search_root(run: Run) -> bool:
                 break
         else:
             bracket.move_high(estimate, follower.cost)
-        told_no_nearer = math.isfinite(before) and run.upper == before
+        # A push that failed says nothing, and one well inside the bracket nothing about the rest of it.
+        told_no_nearer = answered and run.upper == before and estimate**2 >= (1 - CHECK) * before
         closed = run.best is not None and run.upper - run.lower <= CHECK * run.upper
-        if told_no_nearer or closed or bracket.failures > MOST_FAILURES:
+        if told_no_nearer or closed or len(bracket.failed) > MOST_FAILURES:
             break
         estimate = bracket.next_guess(estimate)
     return run.upper < before
@@ -163,7 +165,7 @@ class _Bracket:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.failures = 0
+        self.failed: list[float] = []
         self._low = (math.sqrt(run.lower), run.history[0].cost - run.band.lower)
         self._high: tuple[float, float] | None = None
         self._last_moved = ""
@@ -200,8 +202,14 @@ class _Bracket:
         if run.best is None:
             return GROWTH * root
         high = math.sqrt(run.upper)
-        if self._high is None or not math.isfinite(missing) or self.failures:
-            return (low + high) / 2
+        if self._high is None or not math.isfinite(missing) or self.failed:
+            return self._middle_of_widest_gap(low, high)
         share = -missing / (self._high[1] - missing)
         guess = low + min(max(share, 0.01), 0.99) * (high - low)
         return min(guess * (1 + AIM_INSIDE), (low + 3 * high) / 4)
+
+    def _middle_of_widest_gap(self, low: float, high: float) -> float:
+        """Halve the bracket, keeping away from where O↑ failed."""
+        ends = np.array([low, *sorted(root for root in self.failed if low < root < high), high])
+        widest = int(np.argmax(np.diff(ends)))
+        return float(ends[widest] + ends[widest + 1]) / 2
