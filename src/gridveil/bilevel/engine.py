@@ -51,12 +51,18 @@ class Engine:
     def highpoint(self, noisy: Vector, band: CostTarget) -> JointSolution:
         """HPR from one start after another until it converges; all of them use public data, d̃ and the band alone."""
         inside = np.clip(noisy, self.program.d_lower, self.program.d_upper)
+        starts = []
         for x, d in self._highpoint_starts(noisy, inside, band):
+            starts.append((x, d))
             solution = self._highpoint.solve(noisy, band, x=x, d=d)
             if solution.status is Status.ACCEPTABLE:
                 solution = self._highpoint.solve(noisy, band, x=solution.x, d=solution.d)
             if solution.converged:
                 return solution
+        for x, d in starts:
+            solution = self._highpoint.solve(noisy, band, x=x, d=d, trust=Trust.PROBED)
+            if solution.converged:
+                break
         return solution
 
     def _highpoint_starts(self, noisy: Vector, inside: Vector, band: CostTarget) -> Iterator[tuple[Vector, Vector]]:
@@ -95,7 +101,7 @@ class Engine:
         return self._elastic.solve(d)
 
     def push(self, noisy: Vector, band: CostTarget, delta: float, starts: list[JointSolution]) -> JointSolution:
-        """O↑(δ), warm from the last push, then cold from each of the earlier points until one converges."""
+        """O↑(δ), warm from the last push, then cold from the last and the first point, then by another barrier rule."""
         last = starts[-1]
         if len(starts) > 1:
             solution = self._push.solve(noisy, band, delta, start=last, warm=True)
@@ -105,7 +111,7 @@ class Engine:
             solution = self._push.solve(noisy, band, delta, start=start, warm=False)
             if solution.converged:
                 return solution
-        return solution
+        return self._push.solve(noisy, band, delta, start=last, warm=False, trust=Trust.PROBED)
 
     def cut(
         self, noisy: Vector, band: CostTarget, cut: HalfSpace, start: JointSolution, warm: JointSolution | None

@@ -114,9 +114,12 @@ class HighPoint(JointProblem):
         super().__init__(program, verbose=verbose)
         self._nlp = self._solver("highpoint", parameters=self._parameters, objective=self._distance, rows=self._rows)
 
-    def solve(self, noisy: Vector, band: CostTarget, *, x: Vector, d: Vector) -> JointSolution:
+    def solve(
+        self, noisy: Vector, band: CostTarget, *, x: Vector, d: Vector, trust: Trust = Trust.ROUGH
+    ) -> JointSolution:
         """Solve from (x, d), which may depend on public data, d̃ and the band alone."""
-        point = self._nlp.solve(self._parameter_values(noisy, band), self._bounds(band, [], []), np.concatenate([x, d]))
+        parameters, bounds = self._parameter_values(noisy, band), self._bounds(band, [], [])
+        point = self._nlp.solve(parameters, bounds, np.concatenate([x, d]), None, trust)
         return self._joint(point, noisy)
 
 
@@ -130,13 +133,20 @@ class Push(JointProblem):
         )
 
     def solve(
-        self, noisy: Vector, band: CostTarget, delta: float, *, start: JointSolution, warm: bool
+        self,
+        noisy: Vector,
+        band: CostTarget,
+        delta: float,
+        *,
+        start: JointSolution,
+        warm: bool,
+        trust: Trust = Trust.NEAR,
     ) -> JointSolution:
         """Solve from the point of an earlier HPR or O↑; ``warm`` (after an O↑ only) takes its multipliers along."""
         bounds = self._bounds(band, [-np.inf], [delta])
         origin = np.concatenate([start.x, start.d])
         point = self._nlp.solve(
-            self._parameter_values(noisy, band), bounds, origin, start.point if warm else None, Trust.NEAR
+            self._parameter_values(noisy, band), bounds, origin, start.point if warm else None, trust
         )
         return self._joint(point, noisy)
 

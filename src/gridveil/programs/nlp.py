@@ -24,9 +24,11 @@ class Trust(Enum):
     """How good a start is.
 
     ROUGH: a guess. BRIEF: a guess that works soon or hardly ever, given up early. NEAR: a point close to the solution.
+    PROBED: a guess from which the usual barrier went round in circles: another rule for the barrier finds another way.
     """
 
     ROUGH = "rough"
+    PROBED = "probed"
     BRIEF = "brief"
     NEAR = "near"
 
@@ -138,10 +140,20 @@ class NlpSolver:
     def _brief(self) -> ca.Function:
         return self._build({"ipopt.max_iter": BRIEF_ITERATIONS} | self._derivatives)
 
+    @cached_property
+    def _probed(self) -> ca.Function:
+        probing = {"ipopt.mu_strategy": "adaptive", "ipopt.mu_oracle": "probing"}
+        return self._build(probing | self._derivatives)
+
     def _variant(self, trust: Trust) -> ca.Function:
-        if trust is Trust.NEAR:
-            return self._near
-        return self._brief if trust is Trust.BRIEF else self._cold
+        match trust:
+            case Trust.NEAR:
+                return self._near
+            case Trust.BRIEF:
+                return self._brief
+            case Trust.PROBED:
+                return self._probed
+        return self._cold
 
     @property
     def _derivatives(self) -> dict[str, ca.Function]:
