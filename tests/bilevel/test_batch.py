@@ -1,0 +1,134 @@
+"""Many jobs at once: nothing lost, nothing done twice, and bit for bit what one by one gives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from pool_jobs import build, work
+
+from gridveil import parallel
+from gridveil.bilevel.batch import RepairJob, derive_many, repair_many
+from gridveil.bilevel.engines import engine_for
+from gridveil.bilevel.method import Method, Solver
+from gridveil.bilevel.repair import derived_cost, repair
+from gridveil.errors import NoReleaseError
+from gridveil.networks.load import load_case
+from gridveil.networks.model import build_model
+from gridveil.parallel import Failure, run_many
+from gridveil.privacy.noisy import CostTarget, TargetSource
+from gridveil.privacy.simulation import simulate_laplace
+
+TRUE_COST = 5870.751543  # of veil9
+
+
+def make_jobs(name: str = "veil9", count: int = 3) -> list[RepairJob]:
+    demand = load_case(name).demand
+    band = CostTarget(value=TRUE_COST, beta=0.01 * TRUE_COST, source=TargetSource.PUBLIC)
+    return [
+        RepairJob(simulate_laplace(demand, epsilon=1.0, alpha=alpha, seed=seed), band, method)
+        for alpha in (0.1, 1.0)
+        for seed in range(count)
+        for method in Method
+    ]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_many_repairs_are_bit_for_bit_those_made_one_by_one(workers):
+    jobs = make_jobs()
+    out_of_reach = CostTarget(value=1e9, beta=1.0, source=TargetSource.PUBLIC)
+    jobs.insert(2, RepairJob(jobs[0].noisy, out_of_reach))
+    network = load_case("veil9").network
+    model = build_model(network)
+    engine = engine_for(network, model, Solver.STRUCTURED)
+    found = repair_many(network, jobs, workers=workers)
+    assert len(found) == len(jobs)
+    for job, got in reversed(
+        list(zip(jobs, found, strict=True))
+    ):  # in another order: no job depends on those before it
+        try:
+            alone = repair(engine, model.layout, job.noisy, job.target, job.method)
+        except NoReleaseError as error:
+            assert job.target is out_of_reach and got == Failure(str(error))
+            continue
+        assert not isinstance(got, Failure)
+        np.testing.assert_array_equal(got.values, alone.values)
+        np.testing.assert_array_equal(got.result.x, alone.result.x)
+        np.testing.assert_array_equal(got.highpoint.d, alone.highpoint.d)
+        assert (got.result.cost, got.result.delta) == (alone.result.cost, alone.result.delta)
+        assert [(s.kind, s.radius, s.proxy) for s in got.result.history] == [
+            (s.kind, s.radius, s.proxy) for s in alone.result.history
+        ]
+
+
+def test_derived_costs_are_those_made_one_by_one():
+    network = load_case("veilgas").network
+    noisy = [simulate_laplace(load_case("veilgas").demand, epsilon=1.0, alpha=0.1, seed=seed) for seed in range(3)]
+    model = build_model(network)
+    engine = engine_for(network, model, Solver.IPOPT)
+    assert derive_many(network, noisy, workers=1) == [derived_cost(engine, model.layout, each) for each in noisy]
+
+
+def test_true_demands_cannot_reach_a_worker():
+    jobs = [RepairJob(load_case("veil9").demand, job.target) for job in make_jobs(count=1)]  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="secret"):
+        repair_many(load_case("veil9").network, jobs, workers=2)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_every_job_is_done_once_with_the_state_of_its_key(tmp_path, workers):
+    jobs: list[tuple[str, int | str]] = [(key, number) for number in range(40) for key in ("a", "b", "c")]
+    jobs[17:17] = [("a", "leaky"), ("unbuildable", 1), ("unbuildable", 2)]
+    before = dict(os.environ)
+    found = list(run_many(partial(build, tmp_path), partial(work, tmp_path), jobs, workers=workers))
+    assert sorted(index for index, _ in found) == list(range(len(jobs)))
+    results = dict(found)
+    assert results[17] == Failure("unexpected ValueError")
+    assert results[18] == results[19] == Failure("there is no such network")
+    squares = [(jobs[index], result) for index, result in found if isinstance(result, tuple)]
+    assert len(squares) == 120 and all(result[:2] == (key, number**2) for (key, number), result in squares)
+    for key in "abc":
+        builders = (tmp_path / f"built-{key}").read_text().split()
+        assert len(builders) == len(set(builders)) <= workers
+    if workers > 1:
+        assert {result[2] for _, result in squares} == {"1"} and os.getpid() not in {result[3] for _, result in squares}
+    assert dict(os.environ) == before
+
+
+def test_a_worker_that_dies_loses_no_job_and_a_deadly_job_fails_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "MOST_LOST_STARTS", 3)
+    jobs: list[tuple[str, int | str]] = [("a", number) for number in range(30)]
+    jobs += [("a", "once"), ("a", "deadly"), ("deadly", 1), ("deadly", 2), ("a", "unpicklable")]
+    results = dict(run_many(partial(build, tmp_path), partial(work, tmp_path), jobs, workers=2))
+    assert [results[index][1] for index in range(30)] == [number**2 for number in range(30)]  # type: ignore[index]
+    assert results[30] == "once" and (tmp_path / "ran-once").stat().st_size == 2
+    assert results[31] == Failure("its worker process died 3 times") and (tmp_path / "ran-deadly").stat().st_size == 3
+    assert results[32] == results[33] == Failure("3 worker processes died before they could begin it")
+    assert isinstance(results[34], Failure)
+
+
+def test_results_may_be_left_before_the_last(tmp_path):
+    stream = run_many(partial(build, tmp_path), partial(work, tmp_path), [("a", n) for n in range(1000)], workers=2)
+    pid = next(stream)[1][3]  # type: ignore[index]
+    stream.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    clock = time.monotonic()
+    assert list(run_many(partial(build, tmp_path), partial(work, tmp_path), [], workers=2)) == []
+    assert time.monotonic() - clock < 0.5
+
+
+def test_workers_that_cannot_start_are_told_and_not_taken_for_failed_jobs(tmp_path):
+    """A script without its guard starts itself again in every worker."""
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "from gridveil.parallel import run_many\nprint(list(run_many(str, divmod, [(1, 1), (1, 2)], workers=2)))\n"
+    )
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1 and not ended.stdout
+    assert ended.stderr.rstrip().splitlines()[-1].startswith("gridveil.errors.InputError: worker processes die as soon")
