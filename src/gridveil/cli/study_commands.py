@@ -1,0 +1,173 @@
+"""``study``: many simulated releases from one file, into one store that can be gone on with at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gridveil.cli.options import JsonOption, speaking
+from gridveil.cli.output import note, show
+from gridveil.cli.progress import progress
+from gridveil.errors import InputError
+from gridveil.study.choices import EngineChoice
+
+if TYPE_CHECKING:
+    from gridveil.study.runner import TaskEngine
+    from gridveil.study.store import StoreSummary
+    from gridveil.study.study_file import Study
+
+INTERRUPTED = 130  # the exit code of a program ended by Ctrl-C
+
+study_app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Many simulated releases from one file, into one store.",
+)
+
+StudyArgument = Annotated[str, typer.Argument(help="Name of a shipped study, or path of a TOML file.", metavar="STUDY")]
+StoreArgument = Annotated[Path, typer.Argument(help="Store that 'study run' has made.", metavar="STORE")]
+
+
+def run(
+    study: StudyArgument,
+    store: Annotated[Path | None, typer.Option(help="Store to fill or go on with. [default: STUDY.sqlite]")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the study's networks. [default: GRIDVEIL_DATA]")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: one per core]")] = None,
+    engine: Annotated[EngineChoice, typer.Option(help="Where tasks run.")] = EngineChoice.LOCAL,
+    scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler, for --engine dask.")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute failed tasks again.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a study, or go on with one: tasks that have a row in the store are not computed again.
+
+    Example: gridveil study run small --store small.sqlite
+    """
+    from gridveil.study.runner import run_study
+    from gridveil.study.store import summarise
+    from gridveil.study.study_file import find_study, read_study
+
+    chosen = read_study(find_study(study), data)
+    path = store or Path(f"{chosen.name}.sqlite")
+    try:
+        with _engine(engine, workers, scheduler, chosen) as ready:
+            report = run_study(chosen, path, ready, retry_failed=retry_failed, watch=progress)
+    except KeyboardInterrupt:
+        note(f"stopped; what is finished is safe in {path}: run the same command again to go on")
+        raise typer.Exit(INTERRUPTED) from None
+    summary = summarise(path)
+    last = summary.sessions[-1].seconds if report.computed else 0.0
+    show(_counts(path, summary) | {"computed_now": report.computed, "seconds_now": last}, as_json, chosen.name)
+
+
+def list_studies(as_json: JsonOption = False) -> None:
+    """List the studies that come with gridveil.
+
+    Example: gridveil study list
+    """
+    from gridveil.study.study_file import describe_shipped
+
+    found = describe_shipped()
+    report = {"studies": found} if as_json else {str(study["name"]): study["about"] for study in found}
+    show(report, as_json, "studies")
+
+
+def status(store: StoreArgument, as_json: JsonOption = False) -> None:
+    """Say what a store holds, also while a runner is at work on it.
+
+    Example: gridveil study status small.sqlite
+    """
+    from dataclasses import asdict
+
+    from gridveil.study.store import summarise
+
+    summary = summarise(store)
+    report = _counts(store, summary)
+    if as_json:
+        sessions: list[object] = [asdict(session) for session in summary.sessions]
+        report |= {"settings": summary.settings, "sessions": sessions}
+    else:
+        cells = [f"alpha {alpha:g}, beta {100 * beta:g} %" for alpha, beta in summary.settings["cells"]]
+        report |= {
+            "networks": ", ".join(summary.settings["networks"]),
+            "cells": cells,
+            "methods": ", ".join(summary.settings["methods"]),
+            "seeds": len(summary.settings["seeds"]),
+            "sessions": [
+                f"{session.start}: {session.tasks} tasks in {session.seconds:.1f} s, {session.workers} workers "
+                f"({session.engine}, {session.cores} cores)"
+                for session in summary.sessions
+            ],
+        }
+    show(report, as_json, str(store))
+
+
+def export(
+    store: StoreArgument,
+    parquet: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Write all rows of a store to a Parquet file, for pandas and DuckDB.
+
+    Example: gridveil study export small.sqlite --parquet small.parquet
+    """
+    from gridveil.study.store import NOTE, export_parquet
+
+    rows = export_parquet(store, parquet)
+    show({"file": str(parquet), "rows": rows, "note": NOTE}, as_json, str(store))
+
+
+study_app.command("run")(speaking(run))
+study_app.command("list")(speaking(list_studies))
+study_app.command("status")(speaking(status))
+study_app.command("export")(speaking(export))
+
+
+@contextmanager
+def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, study: Study) -> Iterator[TaskEngine]:
+    """Make the engine that the options ask for."""
+    if choice is EngineChoice.DASK:
+        if scheduler is None or workers is not None:
+            raise InputError("the engine dask needs --scheduler ADDRESS, and takes its workers from there")
+        from gridveil.study.engine_dask import dask_engine
+
+        with dask_engine(scheduler, note) as ready:
+            yield ready
+        return
+    if scheduler is not None:
+        raise InputError("--scheduler is for --engine dask; leave it out, or add that")
+    from gridveil.parallel import all_cores
+    from gridveil.study.engine_local import LocalEngine
+
+    _compile_once(study)
+    yield LocalEngine(workers=workers or study.limits.workers or all_cores())
+
+
+def _compile_once(study: Study) -> None:
+    """Compile the structured solver before the workers start, lest each of them does it."""
+    from gridveil.bilevel.method import Solver
+    from gridveil.structured.warm_up import compiled_before, warm_up
+
+    if study.solver is Solver.STRUCTURED and not compiled_before():
+        note("compiling the structured solver, once, for about a minute")
+        warm_up()
+
+
+def _counts(path: Path, summary: StoreSummary) -> dict[str, object]:
+    from gridveil.study.store import NOTE
+
+    return {
+        "study": summary.settings["name"],
+        "store": str(path),
+        "note": NOTE,
+        "tasks": summary.tasks,
+        "done": summary.done,
+        "verified": summary.verified,
+        "failed": summary.done - summary.verified,
+        "reasons": summary.reasons,
+        "seconds": summary.seconds,
+    }

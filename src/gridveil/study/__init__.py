@@ -1,0 +1,1 @@
+"""Studies: many simulated releases from one declarative file, into one resumable store."""

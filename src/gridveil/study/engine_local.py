@@ -1,0 +1,22 @@
+"""Tasks over the cores of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from gridveil.parallel import run_many
+from gridveil.study.trial import Rows, Rules, Task, TrialNetwork, prepare, run_trial
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalEngine:
+    """Worker processes, each with the networks compiled that it works on. One worker means this process."""
+
+    workers: int
+    name: str = "local"
+
+    def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
+        """Give (position of the job, its row) as they are done."""
+        return run_many(prepare, partial(run_trial, rules), jobs, workers=self.workers)

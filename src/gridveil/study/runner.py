@@ -1,0 +1,103 @@
+"""From a study to a full store: whatever has no row yet is computed, and each row is written as it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gridveil.errors import InputError
+from gridveil.parallel import Failure, all_cores
+from gridveil.study.store import TaskKey, open_store
+from gridveil.study.study_file import NetworkEntry, Study
+from gridveil.study.trial import Rows, Rules, Task, TrialNetwork, failed_outcome, inspect_network
+
+Job = tuple[TrialNetwork, Task]
+Watch = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+"""Shows progress: given what is done and how many parts it has, a context with a function to call after each part."""
+
+
+class TaskEngine(Protocol):
+    """What runs tasks: processes of this machine, or a cluster."""
+
+    @property
+    def name(self) -> str:
+        """How the engine is called."""
+
+    @property
+    def workers(self) -> int:
+        """How many tasks it runs at once."""
+
+    def run(self, rules: Rules, jobs: Sequence[Job]) -> Rows:
+        """Give (position of the job, its row) as they are done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    """What one run did: the tasks of the study, those that had a row before, and those that were computed now."""
+
+    tasks: int
+    before: int
+    computed: int
+
+
+@contextmanager
+def unwatched(what: str, parts: int) -> Iterator[Callable[[], None]]:
+    """Show nothing."""
+    yield lambda: None
+
+
+def run_study(
+    study: Study, store: Path, engine: TaskEngine, *, retry_failed: bool = False, watch: Watch = unwatched
+) -> RunReport:
+    """Run what is missing. A failed task is a row with its reason, and counts as finished unless it is to be retried."""
+    networks = [_inspected(entry, study) for entry in study.networks]
+    with open_store(store, study) as rows:
+        finished = rows.finished(failed_too=not retry_failed)
+        jobs = [job for job in expand(study, networks) if task_key(*job) not in finished]
+        total = len(networks) * len(study.cells) * len(study.methods) * len(study.seeds)
+        if not jobs:
+            return RunReport(tasks=total, before=total, computed=0)
+        rows.begin_session(workers=engine.workers, engine=engine.name, cores=all_cores())
+        rules = Rules(sites=study.sites, task_seconds=study.limits.task_seconds)
+        with watch(f"study {study.name}", len(jobs)) as advance, closing(engine.run(rules, jobs)) as results:
+            for position, result in results:
+                network, task = jobs[position]
+                rows.add(failed_outcome(network, task, result.reason) if isinstance(result, Failure) else result)
+                advance()
+    return RunReport(tasks=total, before=total - len(jobs), computed=len(jobs))
+
+
+def expand(study: Study, networks: Sequence[TrialNetwork]) -> Iterator[Job]:
+    """List all tasks of a study, network by network."""
+    for network in networks:
+        for cell in study.cells:
+            for seed in study.seeds:
+                for method in study.methods:
+                    yield (
+                        network,
+                        Task(alpha=cell.alpha, beta=cell.beta, epsilon=study.epsilon, seed=seed, method=method),
+                    )
+
+
+def task_key(network: TrialNetwork, task: Task) -> TaskKey:
+    """Give what makes a task's row unique."""
+    return TaskKey(
+        network=network.entry.label,
+        alpha=task.alpha,
+        beta=task.beta,
+        epsilon=task.epsilon,
+        seed=task.seed,
+        method=task.method.value,
+        solver=network.solver.value,
+    )
+
+
+def _inspected(entry: NetworkEntry, study: Study) -> TrialNetwork:
+    """Read a network before anything runs, so that one that cannot be used is told at once."""
+    try:
+        return inspect_network(entry, study.solver)
+    except InputError as error:
+        raise InputError(f"network {entry.label}: {error}") from None

@@ -1,0 +1,67 @@
+"""The settings that a store keeps, and when a study may go on in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from gridveil.errors import InputError
+from gridveil.study.study_file import NetworkEntry, Study
+
+Settings = dict[str, Any]
+
+FIXED = ("name", "epsilon", "cells", "methods", "solver", "mechanism", "sites")
+"""What must not change between sessions. Seeds and networks may be added; limits may change."""
+
+
+def settings_of(study: Study) -> Settings:
+    """Give a study's settings as plain values, without the folders of one machine."""
+    return {
+        "name": study.name,
+        "about": study.about,
+        "epsilon": study.epsilon,
+        "cells": sorted([cell.alpha, cell.beta] for cell in study.cells),
+        "methods": sorted(method.value for method in study.methods),
+        "solver": study.solver.value,
+        "mechanism": study.mechanism,
+        "sites": study.sites.value,
+        "seeds": list(study.seeds),
+        "networks": {entry.label: _network(entry) for entry in study.networks},
+        "limits": {"task_seconds": study.limits.task_seconds},
+    }
+
+
+def settings_text(settings: Settings) -> tuple[str, str]:
+    """Give settings as text, and its SHA-256."""
+    text = json.dumps(settings, sort_keys=True)
+    return text, hashlib.sha256(text.encode()).hexdigest()
+
+
+def merged_settings(path: Path, stored: Settings | None, study: Study) -> Settings:
+    """Give the settings that a store has from now on; a study that does not fit the stored ones is an InputError."""
+    wanted = settings_of(study)
+    if stored is None:
+        return wanted
+    changed = [name for name in FIXED if stored[name] != wanted[name]]
+    if changed:
+        raise _misfit(path, f"was made with other settings ({', '.join(changed)})")
+    gone = [label for label in stored["networks"] if label not in wanted["networks"]]
+    if gone:
+        raise _misfit(path, f"has rows of networks that the study no longer names ({', '.join(gone)})")
+    other = [label for label, facts in stored["networks"].items() if facts != wanted["networks"][label]]
+    if other:
+        raise _misfit(path, f"was made from other files of {', '.join(other)}")
+    if not set(stored["seeds"]) <= set(wanted["seeds"]):
+        raise _misfit(path, "has rows of seeds that the study no longer names")
+    return wanted
+
+
+def _network(entry: NetworkEntry) -> dict[str, str | None]:
+    """A file is known by its content, so it may move; a name is known by itself."""
+    return {"case": None if entry.checksum else entry.case, "checksum": entry.checksum, "preset": entry.preset}
+
+
+def _misfit(path: Path, problem: str) -> InputError:
+    return InputError(f"{path}: {problem}; name another store with --store, or restore what was changed")

@@ -1,0 +1,218 @@
+"""A study as a TOML file: networks, α × β grids, ε, methods, seeds, noise and limits, checked before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from importlib import resources
+from pathlib import Path
+
+from gridveil.bilevel.method import Method, Solver
+from gridveil.errors import InputError
+from gridveil.formats.builtin import resolve_case
+from gridveil.networks.gas_boundary import preset_boundary
+from gridveil.networks.gas_generator import BUILT_IN as BUILT_IN_GAS
+from gridveil.privacy.simulation import NoiseSites
+from gridveil.study.toml_table import TomlTable, choice, positive, read_toml, seed
+
+DATA_VARIABLE = "GRIDVEIL_DATA"
+MOST_SEEDS = 1_000_000
+MOST_WORKERS = 4096
+MECHANISM = "laplace"
+"""Simulated Laplace noise: planar on the complex loads of power networks, scalar on gas demands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkEntry:
+    """A network of a study: a file, or the name of a built-in or PGLib case."""
+
+    label: str
+    case: str
+    """As the study states it."""
+    path: Path | None
+    """The file behind it, absolute; None for a name."""
+    preset: str | None
+    """Boundary conditions of a gas network."""
+    checksum: str
+    """SHA-256 of the file, so that rows of a changed file are not mixed with older ones; empty for a name."""
+
+    @property
+    def source(self) -> str:
+        """What ``load_case`` takes."""
+        return str(self.path) if self.path is not None else self.case
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One (α, β): α per unit, β as a share of the true cost."""
+
+    alpha: float
+    beta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """``task_seconds``: a release that takes longer (looked at between two solves) is a failed row.
+
+    ``workers``: processes, unless stated otherwise.
+    """
+
+    task_seconds: float | None = None
+    workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A whole study, checked, and its networks found."""
+
+    name: str
+    about: str
+    networks: tuple[NetworkEntry, ...]
+    cells: tuple[Cell, ...]
+    """All (α, β) of all grids, each once."""
+    epsilon: float
+    methods: tuple[Method, ...]
+    seeds: tuple[int, ...]
+    solver: Solver
+    mechanism: str
+    sites: NoiseSites
+    limits: Limits
+
+
+def shipped_studies() -> dict[str, Path]:
+    """Give the studies that come with gridveil, by name."""
+    folder = Path(str(resources.files("gridveil.study") / "studies"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def describe_shipped() -> list[dict[str, object]]:
+    """Give name, number of networks and purpose of each study that comes with gridveil; needs no networks."""
+    tables = {name: read_toml(path) for name, path in shipped_studies().items()}
+    return [
+        {"name": name, "networks": len(table["network"]), "about": table["about"]} for name, table in tables.items()
+    ]
+
+
+def find_study(name_or_path: str) -> Path:
+    """Give the file of a shipped study or of the user's own."""
+    shipped = shipped_studies()
+    path = shipped.get(name_or_path, Path(name_or_path))
+    if not path.is_file():
+        raise InputError(
+            f"{name_or_path}: no such study file, nor a study that comes with gridveil ({', '.join(shipped)})"
+        )
+    return path
+
+
+def read_study(path: Path, data: Path | None = None) -> Study:
+    """Read and check a study. ``data`` is the folder of its networks, if they are not beside it."""
+    folders = _folders(path, data)
+    top = TomlTable(read_toml(path), path.name)
+    study = Study(
+        name=_name(top),
+        about=top.text("about") if top.has("about") else "",
+        epsilon=top.positive("epsilon"),
+        methods=top.each("methods", lambda table, key, value: choice(table, key, value, Method)),
+        seeds=top.each("seeds", seed) if top.is_list("seeds") else tuple(range(top.count("seeds", MOST_SEEDS))),
+        solver=top.choice("solver", Solver) if top.has("solver") else Solver.STRUCTURED,
+        mechanism=_mechanism(top),
+        sites=top.choice("sites", NoiseSites) if top.has("sites") else NoiseSites.ALL,
+        limits=_limits(top.table("limits")) if top.has("limits") else Limits(),
+        cells=tuple(dict.fromkeys(cell for grid in top.tables("grid") for cell in _cells(grid))),
+        networks=tuple(_network(table, folders) for table in top.tables("network")),
+    )
+    top.finish()
+    labels = [network.label for network in study.networks]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise top.wrong(f"two networks have the label {label!r}; give each its own")
+    return study
+
+
+def _folders(path: Path, data: Path | None) -> list[Path]:
+    """Where networks are looked for: beside the study, then in the data folder, if one is named."""
+    named = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
+    if named is not None and not named.is_dir():
+        raise InputError(f"{named}: there is no such data folder; correct --data or {DATA_VARIABLE}")
+    return [path.resolve().parent, *([named.resolve()] if named is not None else [])]
+
+
+def _name(top: TomlTable) -> str:
+    name = top.text("name")
+    if not all(character.isalnum() or character in "._-" for character in name):
+        raise top.wrong("name must consist of letters, digits, '.', '_' and '-', since files are named after it")
+    return name
+
+
+def _mechanism(top: TomlTable) -> str:
+    if top.has("mechanism") and top.text("mechanism") != MECHANISM:
+        raise top.wrong(f"mechanism must be {MECHANISM!r} (planar for power, scalar for gas)")
+    return MECHANISM
+
+
+def _limits(table: TomlTable) -> Limits:
+    limits = Limits(
+        task_seconds=table.positive("task_seconds") if table.has("task_seconds") else None,
+        workers=table.count("workers", MOST_WORKERS) if table.has("workers") else None,
+    )
+    table.finish()
+    return limits
+
+
+def _cells(table: TomlTable) -> list[Cell]:
+    alphas, betas = table.each("alpha", positive), table.each("beta", _share)
+    table.finish()
+    return [Cell(alpha=alpha, beta=beta) for alpha in alphas for beta in betas]
+
+
+def _share(table: TomlTable, key: str, value: object) -> float:
+    """Read a share of the cost: "1%" or 0.01."""
+    try:
+        share = float(Decimal(value.strip().removesuffix("%")) / 100) if isinstance(value, str) else value
+    except InvalidOperation:
+        share = None
+    percent = isinstance(value, str) and value.strip().endswith("%")
+    if (isinstance(value, str) and not percent) or not isinstance(share, float) or not 0 < share < 1:
+        raise table.wrong(f"{key} must be shares of the cost, such as '1%' or 0.01, not {value!r}")
+    return share
+
+
+def _network(table: TomlTable, folders: list[Path]) -> NetworkEntry:
+    case = table.text("case")
+    label = table.text("label") if table.has("label") else case
+    preset = table.text("preset") if table.has("preset") else None
+    table.finish()
+    path = next((folder / case for folder in folders if (folder / case).exists()), None)
+    try:
+        if preset is not None:
+            preset_boundary(preset)
+        if path is None and case not in BUILT_IN_GAS:
+            _check_name(case, folders)
+        return NetworkEntry(
+            label=label, case=case, path=path, preset=preset, checksum=_checksum(path) if path is not None else ""
+        )
+    except InputError as error:
+        raise table.wrong(str(error)) from None
+
+
+def _check_name(case: str, folders: list[Path]) -> None:
+    """Refuse what is neither a file of the study nor a name."""
+    if Path(case).name == case and not Path(case).suffix:
+        resolve_case(case)
+        return
+    where = "beside the study" + (f" or in {folders[1]}" if len(folders) > 1 else "")
+    advice = "correct it" if len(folders) > 1 else f"name its folder with --data or {DATA_VARIABLE}"
+    raise InputError(f"there is no file {case} {where}; {advice}")
+
+
+def _checksum(path: Path) -> str:
+    total = hashlib.sha256()
+    try:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                total.update(file.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+    return total.hexdigest()
