@@ -39,8 +39,7 @@ verify: $(STAMP)
 
 bench: $(STAMP) requirements-bench.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.lock
-	$(BIN)/python bench/opf_speed.py
-	$(BIN)/python bench/release_speed.py case118_ieee case300_ieee
+	$(BIN)/gridveil bench
 
 docs: $(STAMP)
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -1,0 +1,74 @@
+"""What a solver in the bench is given and what it gives back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.networks.power import PowerNetwork
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+
+
+class NotApplicableError(Exception):
+    """The solver cannot represent this case; the message says why."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Problem:
+    """A public case in memory: its file, its network, and the demand of each load site (per unit)."""
+
+    path: Path
+    network: PowerNetwork
+    demand: Complexes
+
+    @property
+    def served_demand(self) -> Floats:
+        """Active, then reactive demand of the sites that take part in the flow: the d of the AC program."""
+        served = self.demand[self.network.served]
+        return np.concatenate([served.real, served.imag])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Point:
+    """Voltages per energised bus (radians, per unit) and generation per generator in service (per unit), as in Grid."""
+
+    va: Floats
+    vm: Floats
+    pg: Floats
+    qg: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answer:
+    """How one solve ended: cost in $/h, and the point unless there is none."""
+
+    converged: bool
+    detail: str
+    cost: float
+    iterations: int | None
+    point: Point | None
+
+
+class Contestant(ABC):
+    """One solver on one problem. Making it imports packages and reads files, and is not timed."""
+
+    @abstractmethod
+    def __init__(self, problem: Problem) -> None: ...
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make everything that solves share."""
+
+    @abstractmethod
+    def solve(self) -> None:
+        """Solve once, from a flat start."""
+
+    @abstractmethod
+    def answer(self) -> Answer:
+        """Read what the last solve found; not timed."""

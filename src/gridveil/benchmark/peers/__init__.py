@@ -1,0 +1,1 @@
+"""The contestants, one per module, each with nothing but what it needs."""

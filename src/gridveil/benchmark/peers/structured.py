@@ -1,0 +1,41 @@
+"""Our structured solver alone: whatever it does not solve counts as not solved."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridveil.benchmark.contestant import Answer, Contestant, Point, Problem
+from gridveil.networks.structured_arrays import structured_arrays
+from gridveil.structured import Dispatch, Solution, StructuredSolver, warm_up
+
+
+class Structured(Contestant):
+    """StructuredSolver on O(d). Loading its compiled code from disk counts as an import."""
+
+    def __init__(self, problem: Problem) -> None:
+        warm_up()
+        self._network = problem.network
+        demand_p, demand_q = np.split(problem.served_demand, 2)
+        self._task = Dispatch(demand_p=demand_p, demand_q=demand_q)
+        self._solver: StructuredSolver
+        self._solution: Solution
+
+    def build(self) -> None:
+        """Find order and fill."""
+        self._solver = StructuredSolver(structured_arrays(self._network))
+        self._solver.prepare()
+
+    def solve(self) -> None:
+        """Solve cold, with the independent check that every solve ends with."""
+        self._solution = self._solver.solve(self._task)
+
+    def answer(self) -> Answer:
+        """Read the solution."""
+        found = self._solution
+        return Answer(
+            converged=found.converged,
+            detail=found.status.value,
+            cost=found.cost,
+            iterations=found.iterations,
+            point=Point(va=found.va, vm=found.vm, pg=found.pg, qg=found.qg),
+        )

@@ -1,0 +1,75 @@
+"""One measurement per process, so that it can be ended, starts fresh, and its memory is its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WORKER = "gridveil.benchmark.worker"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a process ended: its exit code, or None if it was killed at the limit, and then its peak memory in MB."""
+
+    code: int | None
+    peak_mb: float | None
+
+
+def measure_apart(request: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
+    """Run one request of the worker's and give its last report, which says how far it came if it was stopped or crashed."""
+    with tempfile.TemporaryDirectory(prefix="gridveil-bench-") as folder:
+        path, errors = Path(folder) / "report.json", Path(folder) / "errors.txt"
+        ending = supervise([sys.executable, "-m", WORKER, json.dumps(dict(request)), str(path)], limit, errors)
+        report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        if ending.code is None:
+            report["peak_mb"] = ending.peak_mb
+            if "status" not in report:  # else it was stopped after it had an answer, while it repeated the solve
+                note = f"stopped after {limit:g} s, during {report.get('stage', 'start')}"
+                report |= {"status": "time limit", "note": note}
+        elif ending.code != 0:
+            last_words = errors.read_text(errors="replace").strip().splitlines()[-1:]
+            report |= {"status": "failed", "note": " ".join([f"ended with code {ending.code}", *last_words])}
+        return report
+
+
+def supervise(command: Sequence[str], limit: float | None, errors: Path) -> Ending:
+    """Run a command in silence; kill it, and whatever it started, at the limit (seconds) or when we are interrupted."""
+    with errors.open("w") as stream:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stream, start_new_session=True
+        )
+        try:
+            return Ending(code=process.wait(limit), peak_mb=None)
+        except subprocess.TimeoutExpired:
+            return Ending(code=None, peak_mb=peak_mb(process.pid))
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def peak_mb(pid: int | None = None) -> float | None:
+    """Peak resident memory of a process, or of this one.
+
+    The kernel's high-water mark is preferred to ru_maxrss, which a child inherits from its parent.
+    """
+    status = Path(f"/proc/{pid or os.getpid()}/status")
+    with suppress(OSError):
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    if pid is not None:
+        return None
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

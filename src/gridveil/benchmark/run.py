@@ -1,0 +1,86 @@
+"""A whole bench: every contestant on every case, releases, growth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gridveil.benchmark.growth import growth_rows
+from gridveil.benchmark.machine import machine_facts
+from gridveil.benchmark.opf import OpfRow, judged, opf_row
+from gridveil.benchmark.process import measure_apart
+from gridveil.benchmark.public_case import PublicCase, public_case
+from gridveil.benchmark.registry import ALL, FOLLOWER, check_names
+from gridveil.benchmark.releases import ReleaseRow, release_rows
+from gridveil.benchmark.results import BenchResults, seconds_text
+from gridveil.errors import InputError
+from gridveil.formats.builtin import SHIPPED, pglib_folder
+
+Tell = Callable[[str], None]
+
+SMALL_CASES = ("case14_ieee", "case118_ieee", "case300_ieee")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSettings:
+    """What to measure. ``limit`` is in seconds, for each contestant on each case and for the releases of each case."""
+
+    cases: Sequence[str]
+    solvers: Sequence[str]
+    repeats: int
+    limit: float
+    releases: bool
+    seeds: int
+    growth: bool
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured."""
+        check_names(self.solvers)
+        if self.repeats < 1 or self.seeds < 1:
+            raise InputError("repeats and seeds must be at least 1")
+        if not self.limit > 0:
+            raise InputError("the limit must be a positive number of seconds")
+
+    @property
+    def compiled_code(self) -> bool:
+        """Whether anything to be measured needs the structured solver."""
+        return self.releases or not {"structured", FOLLOWER}.isdisjoint(self.solvers)
+
+
+def default_cases() -> list[str]:
+    """Small cases of PGLib, or our own where PGLib is not installed."""
+    return list(SMALL_CASES if pglib_folder() else SHIPPED)
+
+
+def run_bench(settings: BenchSettings, tell: Tell) -> BenchResults:
+    """Measure one thing after another, never two at once."""
+    cases = [public_case(source) for source in settings.cases]
+    if settings.compiled_code:
+        measure_apart({"task": "warm up"}, None)
+    results: list[OpfRow] = []
+    releases: list[ReleaseRow] = []
+    for case in cases:
+        results += _measure_case(case, settings, tell)
+        if settings.releases:
+            found = release_rows(case, settings.seeds, settings.repeats, settings.limit)
+            releases += found
+            for row in found:
+                tell(
+                    f"{row.case}, releases at alpha {row.alpha:g}: {row.status}, median {seconds_text(row.median_seconds)}"
+                )
+    return BenchResults(
+        machine=machine_facts(),
+        tolerances={name: ALL[name].tolerances for name in settings.solvers},
+        results=results,
+        releases=releases,
+        growth=growth_rows(results, releases) if settings.growth else [],
+    )
+
+
+def _measure_case(case: PublicCase, settings: BenchSettings, tell: Tell) -> list[OpfRow]:
+    rows = []
+    for solver in settings.solvers:
+        row = opf_row(case, solver, settings.repeats, settings.limit)
+        tell(f"{case.name}, {solver}: {row.status}, {seconds_text(row.solve_seconds)}")
+        rows.append(row)
+    return judged(rows, case.published)

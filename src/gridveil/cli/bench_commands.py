@@ -1,0 +1,81 @@
+"""``bench``: speed side by side with other tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridveil.bilevel.method import Solver
+from gridveil.cli.options import JsonOption
+from gridveil.cli.output import announce_compilation, note, show_rows
+from gridveil.errors import InputError
+
+
+def bench(
+    cases: Annotated[
+        str,
+        typer.Option(help="Public power cases, separated by commas: built-in names or paths. [default: small ones]"),
+    ] = "",
+    solvers: Annotated[
+        str,
+        typer.Option(
+            help="Any of structured, ipopt, pyoptinterface, pandapower, pypower, separated by commas. "
+            "[default: those installed]"
+        ),
+    ] = "",
+    repeats: Annotated[int, typer.Option(help="Solves of each; the shortest time counts.")] = 3,
+    limit: Annotated[
+        float, typer.Option(help="Seconds for each solver on each case, and for the releases of each case.")
+    ] = 120.0,
+    releases: Annotated[bool, typer.Option(help="Also time whole releases, beside one O(d) by Ipopt.")] = True,
+    seeds: Annotated[int, typer.Option(help="Releases of each case at each alpha.")] = 20,
+    growth: Annotated[
+        bool,
+        typer.Option("--growth", help="Fit the growth with size; without --cases, from 14 to 13 659 buses (hours)."),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for results.json, results.md and the plot.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Time our solvers and others on the same public files, and check every answer.
+
+    Example: gridveil bench --cases case118_ieee,case300_ieee --solvers structured,ipopt --out bench-out
+    """
+    from gridveil.benchmark.growth import GROWTH_CASES
+    from gridveil.benchmark.registry import installed
+    from gridveil.benchmark.run import BenchSettings, default_cases, run_bench
+
+    settings = BenchSettings(
+        cases=_listed(cases) or (GROWTH_CASES if growth else default_cases()),
+        solvers=_listed(solvers) or installed(),
+        repeats=repeats,
+        limit=limit,
+        releases=releases,
+        seeds=seeds,
+        growth=growth,
+    )
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{out}: cannot be made a folder ({error.strerror}); choose another --out") from None
+    if settings.compiled_code:
+        announce_compilation(Solver.STRUCTURED)
+    found = run_bench(settings, note)
+    if out is not None:
+        from gridveil.report.bench_plot import write_bench_plot
+
+        for path in [*found.write(out), *write_bench_plot(found, out)]:
+            note(f"wrote {path}")
+    if as_json:
+        sys.stdout.write(json.dumps(found.as_dict(), allow_nan=False) + "\n")
+        return
+    for table in found.brief_tables():
+        show_rows(table.headings, table.rows, table.title)
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
