@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gridveil.api.case import GridCase
+    from gridveil.api.load import load
     from gridveil.networks.load import load_case
     from gridveil.privacy.ledger import Ledger
     from gridveil.programs import ParametricProgram
     from gridveil.release.own_problem import protect
 
 __version__ = "0.1.0"
-__all__ = ["Ledger", "ParametricProgram", "__version__", "load_case", "protect"]
+__all__ = ["GridCase", "Ledger", "ParametricProgram", "__version__", "load", "load_case", "protect"]
 
 _HOMES = {
+    "GridCase": "gridveil.api.case",
     "Ledger": "gridveil.privacy.ledger",
     "ParametricProgram": "gridveil.programs",
+    "load": "gridveil.api.load",
     "load_case": "gridveil.networks.load",
     "protect": "gridveil.release.own_problem",
 }

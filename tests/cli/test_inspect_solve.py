@@ -53,7 +53,7 @@ def test_an_unsolvable_case_has_no_cost_and_its_own_exit_code(cli, tmp_path):
 
 def test_interrupt_stops_the_solver_cleanly():
     """SIGINT in the middle of a long solve: exit code 130 and not a word."""
-    arguments = ["gridveil", "solve", "case9241_pegase", "--solver", "ipopt"]
+    arguments = ["gridveil", "solve", "case9241_pegase", "--solver", "ipopt", "--quiet"]
     code = f"import sys; sys.argv = {arguments!r}; from gridveil.cli import main; main()"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(5)

@@ -19,7 +19,8 @@ from gridveil.cli.options import (
     UnitOption,
     boundary,
 )
-from gridveil.cli.output import announce_compilation, show
+from gridveil.cli.output import announce_compilation, show, step
+from gridveil.cli.progress import progress
 from gridveil.errors import InputError
 from gridveil.networks.formulation import Formulation
 
@@ -27,7 +28,7 @@ NOT_SOLVED = 3
 
 
 def inspect(
-    case: Annotated[str, typer.Argument(help="Path of a case file, or a built-in name.", metavar="CASE")] = "",
+    case: CaseArgument = "",
     preset: PresetOption = None,
     slack: SlackOption = None,
     sound_speed: SpeedOption = None,
@@ -48,6 +49,7 @@ def inspect(
         return
     if not case:
         raise InputError("name a case, such as veil9, or use --list")
+    step(f"reading {case}")
     show(describe_case(load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))), as_json, case)
 
 
@@ -57,8 +59,8 @@ def solve(
         Formulation, typer.Option(help="AC: Model 1 of the paper; DC: lossless approximation.")
     ] = Formulation.AC,
     solver: SolverOption = Solver.STRUCTURED,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show the solver's own output on standard output.")
+    solver_log: Annotated[
+        bool, typer.Option("--solver-log", help="Show the solver's own output, which holds parts of true demands.")
     ] = False,
     preset: PresetOption = None,
     slack: SlackOption = None,
@@ -67,7 +69,7 @@ def solve(
     demand_unit: UnitOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Solve the optimal flow O(d), of power or gas, at the demands of the file.
+    """Solve the optimal flow of power or gas at the demands of the file.
 
     Example: gridveil solve veil9 --formulation dc --json
     """
@@ -78,13 +80,18 @@ def solve(
     from gridveil.networks.power import PowerNetwork
     from gridveil.privacy.curator import solve_true
 
+    step(f"reading {case}")
     loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
-    model = build_model(loaded.network, formulation)
     announce_compilation(solver)
-    engine = engine_for(loaded.network, model, solver, verbose=verbose and not as_json)
-    build_seconds = engine.follower.build_seconds
-    clock = time.perf_counter()
-    solution = solve_true(loaded, model, engine.solve_afresh)
+    with progress(f"solving {loaded.name}"):
+        step("building the program")
+        model = build_model(loaded.network, formulation)
+        engine = engine_for(loaded.network, model, solver, verbose=solver_log and not as_json)
+        build_seconds = engine.follower.build_seconds
+        step("solving it at the demands of the file")
+        clock = time.perf_counter()
+        solution = solve_true(loaded, model, engine.solve_afresh)
+        solve_seconds = time.perf_counter() - clock
     report = {
         "case": loaded.name,
         "formulation": formulation.value if isinstance(loaded.network, PowerNetwork) else "ogf",
@@ -93,7 +100,7 @@ def solve(
         "cost": solution.cost if solution.converged else None,
         "iterations": solution.iterations,
         "build_seconds": build_seconds,
-        "solve_seconds": time.perf_counter() - clock,
+        "solve_seconds": solve_seconds,
     }
     show(report, as_json, case)
     if not solution.converged:

@@ -1,20 +1,37 @@
-"""The command line: parses, calls, prints."""
+"""The command line: which commands there are, and what becomes of errors."""
 
 from __future__ import annotations
 
 import sys
+import traceback
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import gridveil
 from gridveil import __version__
+from gridveil.cli.bench_commands import bench
 from gridveil.cli.case_commands import inspect, solve
-from gridveil.cli.output import output
+from gridveil.cli.explore_commands import explore
+from gridveil.cli.options import speaking
+from gridveil.cli.output import Manner, complain, manner, output, speak
 from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
 from gridveil.cli.release_commands import release
-from gridveil.errors import GridveilError
+from gridveil.cli.study_commands import study_app
+from gridveil.errors import GridveilError, InputError
 
-app = typer.Typer(add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+BUG = 1
+WIDEST_HELP = 110  # columns
+PACKAGE = Path(gridveil.__file__).parent
+
+app = typer.Typer(
+    add_completion=True,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": WIDEST_HELP},
+)
 ledger_app = typer.Typer(no_args_is_help=True, help="The privacy budget of a data set.")
 
 
@@ -30,20 +47,47 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Publish networks with differentially private demands that stay feasible and keep their cost."""
+    """Publish networks with differentially private demands that stay feasible and keep their cost.
+
+    Example: gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --out released
+    """
 
 
-for command in (inspect, solve, release, audit):
-    app.command()(command)
-ledger_app.command("show")(ledger_show)
-ledger_app.command("create")(ledger_create)
+for command in (inspect, solve, explore, release, audit, bench):
+    app.command()(speaking(command))
+ledger_app.command("show")(speaking(ledger_show))
+ledger_app.command("create")(speaking(ledger_create))
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(study_app, name="study")
 
 
 def main() -> None:
-    """Run the command line; errors raised on purpose become one line on standard error and an exit code."""
+    """Run the command line; an error becomes one line on standard error and an exit code."""
+    speak(Manner())
     try:
         app()
     except GridveilError as error:
-        sys.stderr.write(f"gridveil: {error}\n")
+        complain(str(error))
         sys.exit(error.exit_code)
+    except OSError as error:
+        complain(
+            f"{error.filename or 'a file'}: {error.strerror or 'cannot be used'}; check the path and its permissions"
+        )
+        sys.exit(InputError.exit_code)
+    except Exception as error:
+        _report_bug(error)
+        sys.exit(BUG)
+
+
+def _report_bug(error: Exception) -> None:
+    """Say where a bug struck, by type and place alone: messages and values of variables may hold true demands."""
+    places = [
+        f"{Path(frame.filename).relative_to(PACKAGE.parent)}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_relative_to(PACKAGE)
+    ]
+    if manner().verbose:
+        for place in places:
+            complain(f"passed through {place}")
+    hint = "please report this line" if manner().verbose else "run again with --verbose for the way there"
+    complain(f"internal error ({type(error).__name__} at {places[-1]}); this is a bug: {hint}")

@@ -17,7 +17,8 @@ from gridveil.cli.options import (
     UnitOption,
     boundary,
 )
-from gridveil.cli.output import show
+from gridveil.cli.output import show, step
+from gridveil.cli.progress import progress
 
 
 def audit(
@@ -36,16 +37,20 @@ def audit(
     demand_unit: UnitOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Attack our own sampler, pipeline and releases, and say what comes back.
+    """Attack our own sampler, pipeline and releases.
 
     Example: gridveil audit veil9 --runs 100 --draws 100000
     """
     from gridveil.networks.load import load_case
     from gridveil.release.audit import attack_release, audit_mechanism, passed
 
+    step(f"reading {case}")
     loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
-    report = audit_mechanism(loaded, epsilon=epsilon, alpha=alpha, draws=draws, runs=runs)
+    with progress("auditing the sampler and the pipeline"):
+        step(f"drawing {draws} times, and releasing {2 * runs} times")
+        report = audit_mechanism(loaded, epsilon=epsilon, alpha=alpha, draws=draws, runs=runs)
     if released:
+        step("attacking the release")
         report["attacks"] = attack_release(loaded, case, released)
     show({"case": loaded.name, "passed": passed(report)} | report, as_json, case)
     if not passed(report):
@@ -69,11 +74,13 @@ def ledger_create(
     path: Annotated[Path, typer.Argument(help="File to make.", metavar="LEDGER")],
     alpha: Annotated[str, typer.Option(help="The α at which totals are stated, per unit.")],
     budget: Annotated[str | None, typer.Option(help="Cap on total ε.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Start the ledger of a data set.
 
     Example: gridveil ledger create veil9.ledger --alpha 0.1 --budget 3
     """
     from gridveil.privacy.ledger import Ledger
+    from gridveil.release.budget import describe_ledger
 
-    Ledger.create(path, alpha=alpha, cap=budget)
+    show(describe_ledger(Ledger.create(path, alpha=alpha, cap=budget)), as_json, str(path))

@@ -1,0 +1,41 @@
+"""The way in for notebooks: a path, a built-in name, a pandapower net or a PyPSA network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from gridveil.api.case import GridCase
+from gridveil.api.choices import choose, slack_texts
+from gridveil.api.objects import read_object
+from gridveil.networks.formulation import DemandUnit
+from gridveil.networks.gas_boundary import stated_boundary
+from gridveil.networks.load import load_case
+
+
+def load(
+    source: object,
+    *,
+    preset: str | None = None,
+    slack: Mapping[str, float | str] | Iterable[str] | None = None,
+    sound_speed: float | str | None = None,
+    flow_base: float | str | None = None,
+    demand_unit: DemandUnit | str | None = None,
+) -> GridCase:
+    """Load a case: a path, a built-in name such as "veil9", a pandapower net or a PyPSA network of one snapshot.
+
+    Gas networks need boundary conditions where the file has none: a ``preset``, or regulated pressures
+    (``slack={"1": "500psi"}``, plain numbers in Pa), ``sound_speed`` (m/s), ``flow_base`` (kg/s: what demands and alpha are
+    measured in) and whose demand is one datum (``demand_unit``: "delivery" or "junction").
+    """
+    if not isinstance(source, str | os.PathLike):
+        return GridCase(case=read_object(source))
+    boundary = stated_boundary(
+        preset=preset,
+        slack=slack_texts(slack),
+        sound_speed=None if sound_speed is None else str(sound_speed),
+        flow_base=None if flow_base is None else str(flow_base),
+        demand_unit=None if demand_unit is None else choose(DemandUnit, demand_unit, "the demand unit"),
+    )
+    path = os.fspath(source)
+    return GridCase(case=load_case(path, boundary), source=path)

@@ -1,0 +1,34 @@
+"""What the shell offers for CASE and other values; must stay cheap, as it runs at each press of the tab key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CASE_ENDINGS = (".m", ".raw", ".json", ".aux", ".epc", ".xiidm", ".uct", ".net")
+
+
+def complete_case(incomplete: str) -> list[str]:
+    """Give the built-in names (PGLib's too, when they are installed), and files and folders that may hold a case."""
+    from gridveil.formats.builtin import SHIPPED, pglib_names
+    from gridveil.networks.gas_generator import BUILT_IN
+
+    names = [*SHIPPED, *BUILT_IN, *pglib_names()]
+    return [name for name in names if name.startswith(incomplete)] + _files(incomplete)
+
+
+def complete_preset(incomplete: str) -> list[str]:
+    """Give the names of the gas presets."""
+    from gridveil.networks.gas_boundary import PRESETS
+
+    return [name for name in PRESETS if name.startswith(incomplete)]
+
+
+def _files(incomplete: str) -> list[str]:
+    typed, slash, start = incomplete.rpartition("/")
+    folder = Path(typed + slash) if slash else Path()
+    if not folder.is_dir():
+        return []
+    entries = [entry for entry in sorted(folder.iterdir()) if entry.name.startswith(start)]
+    shown = [entry for entry in entries if start.startswith(".") or not entry.name.startswith(".")]
+    files = [typed + slash + entry.name for entry in shown if entry.suffix in CASE_ENDINGS and entry.is_file()]
+    return files + [f"{typed}{slash}{entry.name}/" for entry in shown if entry.is_dir()]

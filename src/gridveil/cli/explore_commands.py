@@ -1,0 +1,108 @@
+"""``explore``: what α, ε and β cost, tried on demands that are not secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridveil.bilevel.method import Method, Solver
+from gridveil.cli.options import (
+    CaseArgument,
+    FlowOption,
+    JsonOption,
+    PresetOption,
+    SlackOption,
+    SolverOption,
+    SpeedOption,
+    UnitOption,
+    boundary,
+)
+from gridveil.cli.output import announce_compilation, print_for_people, show, show_rows, step
+from gridveil.cli.progress import progress
+from gridveil.errors import InputError
+from gridveil.study.explore_choices import DemandSource
+
+
+def explore(
+    case: CaseArgument,
+    alpha: Annotated[str, typer.Option(help="Values of α to try, per unit, with commas between.")] = "0.01,0.1,1",
+    epsilon: Annotated[str, typer.Option(help="Values of ε to try.")] = "1",
+    beta: Annotated[str, typer.Option(help="Values of β to try: shares (1%) or amounts (250).")] = "0.1%,1%,10%",
+    seeds: Annotated[int, typer.Option(help="Runs of each setting.")] = 10,
+    demands: Annotated[
+        DemandSource | None,
+        typer.Option(help="Demands to try on; by default public for built-in names, simulated for files."),
+    ] = None,
+    loading: Annotated[
+        float | None,
+        typer.Option(help="Simulated demands: their total as a share of capacity. [default: 0.5, gas 0.9]"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write page, figure and rows into.")] = None,
+    method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.AUTO,
+    solver: SolverOption = Solver.STRUCTURED,
+    preset: PresetOption = None,
+    slack: SlackOption = None,
+    sound_speed: SpeedOption = None,
+    flow_base: FlowOption = None,
+    demand_unit: UnitOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what α, ε and β cost, tried on demands that are not secret.
+
+    The demands are those of a public benchmark, or simulated from the public part of a file, so that nobody tunes on
+    secret ones.
+
+    Example: gridveil explore veil9 --alpha 0.01,0.1 --beta 1%,10% --seeds 5 --out explored
+    """
+    from gridveil.networks.load import load_case
+    from gridveil.report.explore_page import write_exploration
+    from gridveil.report.explore_table import HEADINGS, plain_exploration, text_rows
+    from gridveil.study.explore import (
+        ExploreGrid,
+        demands_to_use,
+        explore_public,
+        explore_simulated,
+        refuse_true_demands,
+    )
+
+    grid = ExploreGrid(
+        alphas=_listed(alpha),
+        epsilons=_listed(epsilon),
+        betas=_listed(beta),
+        seeds=seeds,
+        method=method,
+        solver=solver,
+    )
+    if demands is DemandSource.TRUE:
+        refuse_true_demands(grid)
+    step(f"reading {case}")
+    loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
+    source = demands_to_use(case, demands)
+    if out is not None and out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is not a folder; choose another --out")
+    announce_compilation(solver)
+    step(f"trying {grid.runs} releases on {source.value} demands")
+    with progress(f"exploring {loaded.name}", grid.runs) as advance:
+        if source is DemandSource.SIMULATED:
+            found = explore_simulated(loaded.network, loaded.name, grid, loading=loading, advance=advance)
+        else:
+            found = explore_public(loaded, grid, advance=advance)
+    report = plain_exploration(found)
+    if out is not None:
+        step(f"writing {out}")
+        report["files"] = write_exploration(found, out)
+    if as_json:
+        show(report, as_json, case)
+        return
+    show_rows(HEADINGS, text_rows(found), f"{found.case}, on demands {found.demands}")
+    failed = sum(row.runs - row.verified for row in found.rows)
+    if failed:
+        print_for_people(f"{failed} of {grid.runs} runs gave no release; a larger beta makes that rarer")
+    if out is not None:
+        print_for_people(f"see {out / 'explore.html'}")
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -1,0 +1,265 @@
+"""Choosing α, ε and β without looking at the secret: a grid of settings on simulated or public demands."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from gridveil.bilevel.algorithm1 import solve_bilevel
+from gridveil.bilevel.auto import solve_auto
+from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.engines import engine_for
+from gridveil.bilevel.method import Method, Solver
+from gridveil.errors import InputError, NoReleaseError
+from gridveil.networks.case import Case, Network
+from gridveil.networks.describe import demand_unit
+from gridveil.networks.gas import GasNetwork
+from gridveil.networks.gas_generator import BUILT_IN as BUILT_IN_GAS
+from gridveil.networks.model import Model, build_model
+from gridveil.privacy.curator import distance_to_truth, solve_true
+from gridveil.privacy.exact_sampling import positive_fraction
+from gridveil.privacy.noisy import CostTarget, NoisyDemand, TargetSource, Tolerance
+from gridveil.privacy.simulation import simulate_laplace
+from gridveil.study.explore_choices import DemandSource
+from gridveil.study.explore_demands import GAS_LOADING, POWER_LOADING, simulated_demand
+
+LOW, HIGH = 0.1, 0.9  # quantiles shown beside each mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreGrid:
+    """The settings to try: α (per unit) and ε as exact text, β as a share (1%) or an amount, and seeds 1 … ``seeds``."""
+
+    alphas: tuple[str, ...]
+    epsilons: tuple[str, ...]
+    betas: tuple[str, ...]
+    seeds: int
+    method: Method = Method.AUTO
+    solver: Solver = Solver.STRUCTURED
+
+    def __post_init__(self) -> None:
+        for name, values in (("alpha", self.alphas), ("epsilon", self.epsilons), ("beta", self.betas)):
+            if not values:
+                raise InputError(f"no {name} to try; give at least one")
+        for alpha in self.alphas:
+            positive_fraction(alpha, "alpha")
+        for epsilon in self.epsilons:
+            positive_fraction(epsilon, "epsilon")
+        for beta in self.betas:
+            Tolerance.parse(beta)
+        if self.seeds < 1:
+            raise InputError("there must be at least one seed; correct --seeds")
+
+    @property
+    def draws(self) -> int:
+        """How often noise is drawn: each β works on the same draws."""
+        return len(self.alphas) * len(self.epsilons) * self.seeds
+
+    @property
+    def runs(self) -> int:
+        """How many releases are tried."""
+        return self.draws * len(self.betas)
+
+    def charge(self, alpha: Fraction) -> Fraction:
+        """Give the ε, for neighbours at distance ``alpha``, that these draws would cost on secret demands."""
+        losses = (Fraction(epsilon) * alpha / Fraction(a) for a, epsilon in product(self.alphas, self.epsilons))
+        return self.seeds * sum(losses, Fraction(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Mean and two quantiles (10 % and 90 %) over runs."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreRow:
+    """What came of one setting: distances are ‖· − d‖/‖d‖, cost errors |O(d*) − f̃|/|f̃|, over the verified runs.
+
+    There is no distance without a verified run, and no cost error where the target is zero.
+    ``failures`` counts the other runs by reason. ``posterior`` is the most that somebody who held two values of one demand,
+    α apart, for equally likely can believe in one of them after the release: e^ε/(1 + e^ε).
+    """
+
+    alpha: float
+    epsilon: float
+    beta: str
+    posterior: float
+    runs: int
+    verified: int
+    failures: Mapping[str, int]
+    distance_noisy: Spread
+    distance_released: Spread | None
+    cost_error: Spread | None
+    optimisations: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exploration:
+    """All rows, and the demands that they were found on."""
+
+    case: str
+    source: DemandSource
+    demands: str
+    """What these demands are, in words."""
+    sites: int
+    unit: str
+    """What α is measured in."""
+    cost: float
+    """O(d) at these demands: the cost target f̃."""
+    cost_unit: str
+    seeds: int
+    rows: tuple[ExploreRow, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    ending: str
+    verified: bool
+    distance_noisy: float
+    distance_released: float
+    cost: float
+    optimisations: int
+    seconds: float
+
+
+Advance = Callable[[], None]
+
+
+def explore_simulated(
+    network: Network,
+    name: str,
+    grid: ExploreGrid,
+    *,
+    loading: float | None = None,
+    advance: Advance = lambda: None,
+) -> Exploration:
+    """Try the settings on demands made from the public network alone; see ``simulated_demand``."""
+    model = build_model(network)
+    engine = engine_for(network, model, grid.solver)
+    demand = simulated_demand(network, model.layout, engine, loading=loading)
+    case = Case(name=name, network=network, demand=demand, file_format="simulated")
+    gas = isinstance(network, GasNetwork)
+    level = loading or (GAS_LOADING if gas else POWER_LOADING)
+    of = "what the network can deliver" if gas else "the total generator capacity"
+    words = f"simulated from public data: random shares, scaled to {level:.0%} of {of} and made feasible"
+    return _explore(case, model, engine, grid, DemandSource.SIMULATED, words, advance)
+
+
+def explore_public(case: Case, grid: ExploreGrid, *, advance: Advance = lambda: None) -> Exploration:
+    """Try the settings on the demands of a benchmark. The caller vouches that they are public."""
+    model = build_model(case.network)
+    engine = engine_for(case.network, model, grid.solver)
+    return _explore(case, model, engine, grid, DemandSource.PUBLIC, "of the public benchmark", advance)
+
+
+def demands_to_use(source: str, wanted: DemandSource | None) -> DemandSource:
+    """Choose public demands for a built-in or PGLib name, simulated ones for a file, whose demands may be secret."""
+    benchmark = source in BUILT_IN_GAS or not Path(source).exists()
+    if wanted is DemandSource.PUBLIC and not benchmark:
+        raise InputError(
+            f"{source}: the demands of a file are taken for secret, only those of built-in names for public; "
+            "use --demands simulated"
+        )
+    return wanted or (DemandSource.PUBLIC if benchmark else DemandSource.SIMULATED)
+
+
+def refuse_true_demands(grid: ExploreGrid) -> NoReturn:
+    """Say why settings must not be tuned on the true demands, and what that would cost."""
+    smallest, largest = min(map(Fraction, grid.alphas)), max(map(Fraction, grid.alphas))
+    cost = f"ε = {float(grid.charge(smallest)):.4g} at α = {float(smallest):g}"
+    if largest > smallest:
+        cost += f" (ε = {float(grid.charge(largest)):.4g} at α = {float(largest):g})"
+    raise InputError(
+        "settings are not explored on the true demands: whichever you then chose would tell something about them; "
+        f"the {grid.draws} draws of this grid would have to be paid for, {cost} in total. "
+        "Use --demands simulated, which costs nothing"
+    )
+
+
+def _explore(
+    case: Case, model: Model, engine: Engine, grid: ExploreGrid, source: DemandSource, words: str, advance: Advance
+) -> Exploration:
+    clock = time.perf_counter()
+    optimum = solve_true(case, model, engine.solve_afresh)
+    if not optimum.converged:
+        raise NoReleaseError(f"the optimal flow at the {source.value} demands was not solved ({optimum.status.value})")
+    bands = [Tolerance.parse(beta).around(optimum.cost, TargetSource.PUBLIC) for beta in grid.betas]
+    rows = []
+    for alpha, epsilon in product(grid.alphas, grid.epsilons):
+        tried: list[list[_Run]] = [[] for _ in bands]
+        for seed in range(1, grid.seeds + 1):
+            noisy = simulate_laplace(
+                case.demand, epsilon=float(Fraction(epsilon)), alpha=float(Fraction(alpha)), seed=seed
+            )
+            for runs, band in zip(tried, bands, strict=True):
+                runs.append(_run(case, model, engine, noisy, band, grid.method))
+                advance()
+        rows += [_row(alpha, epsilon, beta, optimum.cost, runs) for beta, runs in zip(grid.betas, tried, strict=True)]
+    return Exploration(
+        case=case.name,
+        source=source,
+        demands=words,
+        sites=len(case.demand),
+        unit=demand_unit(case.network),
+        cost=optimum.cost,
+        cost_unit=model.program.cost_unit,
+        seeds=grid.seeds,
+        rows=tuple(rows),
+        seconds=time.perf_counter() - clock,
+    )
+
+
+def _run(case: Case, model: Model, engine: Engine, noisy: NoisyDemand, band: CostTarget, method: Method) -> _Run:
+    solve = solve_auto if method is Method.AUTO else solve_bilevel
+    data = model.layout.to_program(noisy.values)
+    result = solve(engine, data, band)
+    released = None if result.d is None else model.layout.to_sites(result.d, noisy.values)
+    return _Run(
+        ending=result.ending.value,
+        verified=result.verified,
+        distance_noisy=distance_to_truth(case, noisy.values),
+        distance_released=math.nan if released is None else distance_to_truth(case, released),
+        cost=result.cost,
+        optimisations=result.optimisations,
+        seconds=result.seconds,
+    )
+
+
+def _row(alpha: str, epsilon: str, beta: str, target: float, runs: Sequence[_Run]) -> ExploreRow:
+    verified = [run for run in runs if run.verified]
+    loss = float(Fraction(epsilon))
+    return ExploreRow(
+        alpha=float(Fraction(alpha)),
+        epsilon=loss,
+        beta=beta,
+        posterior=1 / (1 + math.exp(-loss)),
+        runs=len(runs),
+        verified=len(verified),
+        failures=dict(Counter(run.ending for run in runs if not run.verified)),
+        distance_noisy=_spread([run.distance_noisy for run in runs]),
+        distance_released=_spread([run.distance_released for run in verified]) if verified else None,
+        cost_error=_spread([abs(run.cost / target - 1) for run in verified]) if verified and target else None,
+        optimisations=float(np.mean([run.optimisations for run in runs])),
+        seconds=float(np.mean([run.seconds for run in runs])),
+    )
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(
+        mean=float(np.mean(values)), low=float(np.quantile(values, LOW)), high=float(np.quantile(values, HIGH))
+    )
