@@ -55,11 +55,15 @@ def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResu
     _polish(run)
     if _search_root(run):
         _polish(run)
-    if run.best is None and run.highpoint is not None:
+    if not run.confirm() and run.highpoint is not None:
+        # Nothing was found, or a fresh solve found another optimum of the follower at every point that was.
+        refused = bool(run.candidates)
+        run.candidates.clear()
         run.lower = run.highpoint.delta
         double_and_bisect(run, ETA, CALL_LIMIT)
-        _polish(run)
-    return run.finish(Ending.POLISHED if run.best is not None else Ending.NO_BRACKET)
+        if not refused:
+            _polish(run)
+    return run.finish(Ending.POLISHED if run.confirmed or run.candidates else Ending.NO_BRACKET)
 
 
 def _cut_from_below(run: Run) -> None:

@@ -53,6 +53,7 @@ class Run:
     candidates: list[Candidate] = field(default_factory=list)
     lower: float = 0.0
     calls: int = 0
+    confirmed: tuple[Candidate, FollowerSolution] | None = None
 
     @property
     def joint_band(self) -> CostTarget:
@@ -140,11 +141,23 @@ class Run:
                 self.candidates.append(Candidate(joint, usable))
         return usable
 
+    def confirm(self) -> bool:
+        """Verify the best point afresh; if a fresh solve refuses it, the next nearest is tried."""
+        nearest_first = sorted(self.candidates, key=lambda candidate: candidate.delta)
+        for candidate in nearest_first[:MOST_VERIFICATIONS]:
+            clock = time.perf_counter()
+            solution = self.engine.verify(candidate.joint, candidate.follower, self.target)
+            self._record_verification(candidate, solution, clock)
+            if solution.converged and self.target.contains(solution.cost):
+                self.confirmed = candidate, solution
+                return True
+        return False
+
     def finish(self, ending: Ending) -> BilevelResult:
-        """Verify the best point afresh and pack everything up; if a fresh solve refuses it, the next nearest is tried."""
-        best, confirmed = self._verified()
-        if best is None and self.candidates:
+        """Pack everything up, with the point that was confirmed."""
+        if self.confirmed is None and self.candidates and not self.confirm():
             ending = Ending.NOT_VERIFIED
+        best, confirmed = self.confirmed or (None, None)
         path = [step for step in self.history if step.kind in ON_THE_PATH]
         return BilevelResult(
             ending=ending,
@@ -162,16 +175,6 @@ class Run:
             ),
             seconds=time.perf_counter() - self.clock,
         )
-
-    def _verified(self) -> tuple[Candidate | None, FollowerSolution | None]:
-        nearest_first = sorted(self.candidates, key=lambda candidate: candidate.delta)
-        for candidate in nearest_first[:MOST_VERIFICATIONS]:
-            clock = time.perf_counter()
-            confirmed = self.engine.verify(candidate.joint, candidate.follower, self.target)
-            self._record_verification(candidate, confirmed, clock)
-            if confirmed.converged and self.target.contains(confirmed.cost):
-                return candidate, confirmed
-        return None, None
 
     def _record_verification(self, best: Candidate, confirmed: FollowerSolution, clock: float) -> None:
         self.history.append(
