@@ -33,7 +33,8 @@ def test_simulation_ends_verified_and_keeps_its_cost(cli, tmp_path, seed):
     assert report["status"] == "verified" and report["simulation"] is True
     assert abs(report["cost_error"]) <= 0.01
     assert sorted(report["files"]) == [
-        "curator/demands.csv", "curator/draw.json", "curator/report.json", "simulation/card.yaml", "simulation/network.m",
+        "curator/demands.csv", "curator/draw.json", "curator/report.html", "curator/report.json", "simulation/card.html",
+        "simulation/card.yaml", "simulation/network.m",
     ]  # fmt: skip
     written = load_case(str(tmp_path / "out" / "simulation" / "network.m"))
     assert optimum(written).cost == pytest.approx(report["cost"], rel=1e-6)
@@ -56,7 +57,7 @@ def test_a_simulation_says_so_and_stays_out_of_public(cli, tmp_path):
 def test_the_same_seed_gives_the_same_files(cli, tmp_path):
     for name in ("one", "two"):
         run(cli, "veil9", tmp_path / name, "--seed", 5)
-    for file in ("network.m", "card.yaml"):
+    for file in ("network.m", "card.yaml", "card.html"):
         assert (tmp_path / "one/simulation" / file).read_bytes() == (tmp_path / "two/simulation" / file).read_bytes()
 
 

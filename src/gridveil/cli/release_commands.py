@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -19,9 +20,15 @@ from gridveil.cli.options import (
     UnitOption,
     boundary,
 )
-from gridveil.cli.output import announce_compilation, show
+from gridveil.cli.output import announce_compilation, complain, show
 from gridveil.networks.formulation import DemandBounds
 from gridveil.release.choices import CostTargetMode
+
+if TYPE_CHECKING:
+    from gridveil.privacy.ledger import Ledger
+    from gridveil.release.pipeline import Release
+
+Made = TypeVar("Made")
 
 
 def release(
@@ -71,7 +78,7 @@ def release(
     from gridveil.networks.load import load_case
     from gridveil.privacy.noisy import Tolerance
     from gridveil.release.budget import ledger_path, open_or_create
-    from gridveil.release.export import check_destination, export, keep_draw
+    from gridveil.release.export import check_destination, export, keep_draw, list_files
     from gridveil.release.pipeline import make_release
     from gridveil.release.reuse import load_draw
     from gridveil.release.settings import CostTargetSettings, ReleaseSettings
@@ -101,5 +108,39 @@ def release(
     draw = load_draw(reuse, loaded, book) if reuse is not None else None
     announce_compilation(solver)
     made = make_release(loaded, settings, book, draw, keep=lambda drawn: keep_draw(drawn, out))
-    files = export(made, out, simulation_as_public=simulation)
-    show(summary(made) | {"files": files}, as_json, case)
+    export(made, out, simulation_as_public=simulation, card_page=_card_page)
+    _write_report(made, out, case, book)
+    show(summary(made) | {"files": list_files(out)}, as_json, case)
+
+
+def _card_page(card: Mapping[str, object]) -> str | None:
+    """Give the public page of a card, or None: a release does not fail for a page."""
+
+    def make() -> str:
+        from gridveil.report.card_page import card_page
+
+        return card_page(card)
+
+    return _or_complain(make, "the page of the card")
+
+
+def _write_report(made: Release, out: Path, case: str, ledger: Ledger | None) -> None:
+    """Write the curator's report; the release is verified and published already, and stays so without it."""
+
+    def make() -> Path:
+        from gridveil.networks.geometry import read_places
+        from gridveil.release.export import CURATOR
+        from gridveil.report.curator_page import write_curator_page
+
+        return write_curator_page(made, out / CURATOR, ledger=ledger, places=read_places(case))
+
+    _or_complain(make, "the curator's report")
+
+
+def _or_complain(make: Callable[[], Made], what: str) -> Made | None:
+    try:
+        return make()
+    except Exception as error:
+        # Only the kind of error: its words may hold a demand.
+        complain(f"{what} could not be made ({type(error).__name__}); the release itself is complete and verified")
+        return None

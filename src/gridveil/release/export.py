@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import yaml
@@ -23,7 +24,11 @@ from gridveil.release.reuse import store_draw
 from gridveil.release.summary import summary
 
 PUBLIC, SIMULATION, CURATOR = "public", "simulation", "curator"
+CARD_PAGE = "card.html"
 TITLE, SIMULATION_TITLE = "gridveil_release", "SIMULATION_NOT_PRIVATE"
+
+CardPage = Callable[[Mapping[str, object]], str | None]
+"""Makes a page from the card and nothing else, so that no secret can enter; None when it cannot."""
 
 
 def check_destination(folder: Path) -> None:
@@ -38,8 +43,10 @@ def keep_draw(draw: Draw, folder: Path) -> None:
     store_draw(draw, folder / CURATOR)
 
 
-def export(release: Release, folder: Path, *, simulation_as_public: bool) -> list[str]:
-    """Write both folders and list the files, relative to ``folder``.
+def export(
+    release: Release, folder: Path, *, simulation_as_public: bool, card_page: CardPage | None = None
+) -> list[str]:
+    """Write both folders and list the files, relative to ``folder``. ``card_page`` adds the card as a page beside card.yaml.
 
     A simulation goes to DIR/simulation instead of DIR/public, unless the caller insists.
     """
@@ -49,17 +56,26 @@ def export(release: Release, folder: Path, *, simulation_as_public: bool) -> lis
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staging-") as staging:
         staged = Path(staging) / name
         staged.mkdir()
-        _write_public(release, staged)
+        _write_public(release, staged, card_page)
         _write_curator(release, folder / CURATOR)
         shutil.move(str(staged), str(folder / name))
+    return list_files(folder)
+
+
+def list_files(folder: Path) -> list[str]:
+    """List the files of a release, relative to its folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def _write_public(release: Release, folder: Path) -> None:
+def _write_public(release: Release, folder: Path, card_page: CardPage | None) -> None:
     title = SIMULATION_TITLE if release.draw.noisy.simulation else TITLE
     network, values = release.case.network, release.released.values
     _verify_written(release, write_network(network, values, folder, release.case.file_format, title=title))
-    (folder / "card.yaml").write_text(yaml.safe_dump(card(release), sort_keys=False, allow_unicode=True))
+    facts = card(release)
+    (folder / "card.yaml").write_text(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
+    page = card_page(facts) if card_page is not None else None
+    if page is not None:
+        (folder / CARD_PAGE).write_text(page, encoding="utf-8")
 
 
 def _verify_written(release: Release, path: Path) -> None:

@@ -1,0 +1,33 @@
+"""The public card as a page: made from the values of card.yaml and nothing else, so no secret can enter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gridveil.report.page import plain, render
+from gridveil.report.promise import promise_of
+
+FILE = "card.html"
+WORDS = {"dp": "DP", "epsilon": "ε", "alpha": "α", "beta": "β"}
+
+
+def card_page(card: Mapping[str, Any]) -> str:
+    """Give the page of a card."""
+    return render(
+        "card.html",
+        title=str(card["name"]),
+        card=card,
+        promise=promise_of(card),
+        fields=list(_fields(card)),
+    )
+
+
+def _fields(values: Mapping[str, Any], above: str = "") -> Iterator[list[str]]:
+    """List every field of the card as (name, value), with the groups it lies in before its name."""
+    for key, value in values.items():
+        name = above + " ".join(WORDS.get(word, word) for word in key.split("_"))
+        if isinstance(value, Mapping):
+            yield from _fields(value, f"{name}: ")
+        else:
+            yield [name, "; ".join(map(plain, value)) if isinstance(value, list) else plain(value)]

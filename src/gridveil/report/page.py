@@ -1,0 +1,145 @@
+"""Pages that open offline in any browser: one file, nothing loaded, every value escaped.
+
+How to make a page:
+
+1. Write ``templates/NAME.html`` that extends ``base.html`` and fills its blocks::
+
+       {% extends "base.html" %}
+       {% import "parts.html" as parts %}
+       {% block banner %}<p>Contains true demands. Do not share.</p>{% endblock %}   (optional; sticky, and on every sheet)
+       {% block lead %}<p>One or two sentences under the title.</p>{% endblock %}      (optional)
+       {% block content %}
+       <section id="costs">
+         <h2>Costs</h2>
+         {{ parts.facts([("Cost before", "5 310 $/h"), ("Cost after", "5 290 $/h")]) }}
+         <div class="figures">{{ parts.figure(svg, "What the figure shows.") }}</div>
+         {{ parts.table("sites", ["site", "true (MW)"], rows, filter="Find a site") }}
+       </section>
+       {% endblock %}
+
+2. Call ``render("NAME.html", title="…", rows=…, svg=figure_svg(figure, "…"))``. ``title`` is needed. Sections with an id and an
+   ``h2`` are linked from the contents at the top.
+
+Values are escaped; only ``Markup`` is not, and only ``style.figure_svg`` should make any. Data for a script goes into the page by
+``{{ parts.data("id", value) }}``, which is JSON that cannot end its own element; scripts of your own are files of
+``static/``, named by ``scripts=("page.js", "mine.js")``. The page's security policy names their hashes, so no other script
+runs even if a template forgets to escape.
+
+Working parts, made by ``static/page.js``; without scripts, and on paper, everything is simply shown:
+
+- ``parts.table(id, headings, rows, filter="…", limit=10)``: sortable by its headings, numbers to the right, filter box, and
+  only ``limit`` rows until "show all". A cell is a text, a number (shown by the filter ``number``, sorted as it is), None, or
+  a pair (number, text to show);
+- ``<div class="tabs">`` with ``<section data-tab="Name">`` inside: tabs;
+- ``class="figures"``: figures side by side where there is room; ``class="note"`` and ``class="warning"``: boxed texts.
+
+Filters: ``x | number`` (four significant digits, thin spaces), ``x | percent``, ``x | plain`` (any value of a card in words).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from gridveil import __version__
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+THIN_SPACE, MINUS = "\u2009", "\u2212"
+SCRIPTS = ("page.js",)
+
+
+def render(template: str, *, title: str, scripts: Sequence[str] = SCRIPTS, **values: object) -> str:
+    """Give a whole page from ``templates/`` as text. ``scripts`` are files of ``static/``, inlined in this order."""
+    sources = [_static(name) for name in scripts]
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            title=title,
+            version=__version__,
+            policy=_policy(sources),
+            style=Markup(_static("page.css")),
+            scripts=[Markup(source) for source in sources],
+            **values,
+        )
+    )
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Write a number for people: significant digits, thin spaces between thousands, a true minus sign."""
+    if value is None or not math.isfinite(value):
+        return "–" if value is None or math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
+    size = abs(value)
+    if size != 0 and not 1e-4 <= size < 1e9:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{_tidy(mantissa)}·10^{int(exponent)}".replace("-", MINUS)
+    return _tidy(fixed(value, digits - 1 - math.floor(math.log10(size)) if size else 0))
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Write a finite number with so many decimals (none if negative), thin spaces between thousands, a true minus sign."""
+    text = f"{value:,.{max(decimals, 0)}f}"
+    if not text.strip("-0,."):
+        text = text.lstrip("-")
+    return text.replace(",", THIN_SPACE).replace("-", MINUS)
+
+
+def percent(value: float | None, digits: int = 3) -> str:
+    """Write a share as a percentage."""
+    return "–" if value is None or not math.isfinite(value) else f"{number(100 * value, digits)}{THIN_SPACE}%"
+
+
+def plain(value: object) -> str:
+    """Write any value of a card in words."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float | int):
+        return number(value, 6)
+    if isinstance(value, str):
+        return value
+    return ", ".join(map(plain, value)) if isinstance(value, Iterable) else str(value)
+
+
+def _tidy(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.filters |= {"number": number, "percent": percent, "plain": plain}
+    environment.tests["numeric"] = lambda value: isinstance(value, float | int) and not isinstance(value, bool)
+    environment.tests["pair"] = lambda value: isinstance(value, tuple)
+    return environment
+
+
+@cache
+def _static(name: str) -> str:
+    return (STATIC / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Forbid every load, and every script but these (by their hashes)."""
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
