@@ -11,6 +11,7 @@ from gridveil.formats.builtin import resolve_case
 from gridveil.networks.formulation import Formulation
 from gridveil.networks.load import load_case
 from gridveil.networks.power import Grid
+from gridveil.networks.publish import write_network
 
 COSTS_KEPT = {
     "matpower": "case.m",
@@ -90,3 +91,21 @@ def test_three_winding_transformer_becomes_a_star(tmp_path):
     magnetising[0, 0], magnetising[3, 3] = 0.002 - 0.01j, -(0.002 - 0.01j)
     theirs = powerio.parse(str(path)).value.calc_admittance_matrix().toarray()
     assert np.allclose(network_matrix(grid), theirs + magnetising, atol=1e-9)
+
+
+def test_a_released_pandapower_file_opens_in_pandapower(tmp_path):
+    """And holds the demands that were written."""
+    pandapower = pytest.importorskip("pandapower")
+    case = load_case("veil9")
+    path = write_network(case.network, case.demand.reveal(), tmp_path, "pandapower-json", title="released")
+    net = pandapower.from_json(str(path))
+    base = case.network.base_mva
+    assert sorted(net.load.p_mw) == pytest.approx(sorted(base * case.demand.reveal().real))
+
+
+def test_a_released_pypsa_folder_fixes_no_dispatch(tmp_path):
+    case = load_case("veil9")
+    path = write_network(case.network, case.demand.reveal(), tmp_path, "pypsa-csv", title="released")
+    header, *rows = (path / "generators.csv").read_text().splitlines()
+    assert "p_set" not in header.split(",") and "p_nom" in header.split(",")
+    assert len(rows) == len(case.network.generator.bus) and "p_set" in (path / "loads.csv").read_text()

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.errors import InputError
@@ -22,7 +21,6 @@ from gridveil.networks.publish import write_network
 
 PANDAPOWER, PYPSA = "pandapower", "pypsa"
 FORMATS = {PANDAPOWER: "pandapower-json", PYPSA: "pypsa-csv"}
-OLD_LOAD_COLUMNS = ["const_z_percent", "const_i_percent"]
 
 
 def read_object(network: Any) -> Case:
@@ -42,10 +40,7 @@ def to_pandapower(network: Network, sites: NDArray[Any], title: str) -> Any:
     pandapower = _package(PANDAPOWER)
     with _private_folder() as folder:
         path = write_network(_power_only(network), sites, folder, FORMATS[PANDAPOWER], title=title)
-        net = pandapower.from_json(str(path), convert=False)
-    # The writer keeps columns of pandapower 2 beside their successors, on which pandapower's own conversion stumbles.
-    net.load = net.load.drop(columns=OLD_LOAD_COLUMNS, errors="ignore")
-    return pandapower.convert_format(net)
+        return pandapower.from_json(str(path))
 
 
 def to_pypsa(network: Network, sites: NDArray[Any], title: str) -> Any:
@@ -53,9 +48,7 @@ def to_pypsa(network: Network, sites: NDArray[Any], title: str) -> Any:
     pypsa = _package(PYPSA)
     with _private_folder() as folder:
         path = write_network(_power_only(network), sites, folder, FORMATS[PYPSA], title=title)
-        net = pypsa.Network(str(path))
-    net.generators["p_set"] = np.nan  # the file's neutral 0 MW would fix every dispatch to nothing
-    return net
+        return pypsa.Network(str(path))
 
 
 def _write_pandapower(net: Any, folder: Path) -> Path:

@@ -46,9 +46,9 @@ def audit(
 
     step(f"reading {case}")
     loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
-    with progress("auditing the sampler and the pipeline"):
+    with progress("auditing the sampler and the pipeline", 2 * runs) as advance:
         step(f"drawing {draws} times, and releasing {2 * runs} times")
-        report = audit_mechanism(loaded, epsilon=epsilon, alpha=alpha, draws=draws, runs=runs)
+        report = audit_mechanism(loaded, epsilon=epsilon, alpha=alpha, draws=draws, runs=runs, advance=advance)
     if released:
         step("attacking the release")
         report["attacks"] = attack_release(loaded, case, released)

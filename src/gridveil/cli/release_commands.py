@@ -20,7 +20,8 @@ from gridveil.cli.options import (
     UnitOption,
     boundary,
 )
-from gridveil.cli.output import announce_compilation, complain, show
+from gridveil.cli.output import announce_compilation, complain, show, step
+from gridveil.cli.progress import progress
 from gridveil.networks.formulation import DemandBounds
 from gridveil.release.choices import CostTargetMode
 
@@ -71,7 +72,7 @@ def release(
     demand_unit: UnitOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish a case with private demands whose optimal cost stays within beta.
+    """Publish a case with private demands at nearly the same cost.
 
     Example: gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --out released
     """
@@ -107,9 +108,12 @@ def release(
         book = open_or_create(ledger or ledger_path(case), alpha=alpha, cap=budget)
     draw = load_draw(reuse, loaded, book) if reuse is not None else None
     announce_compilation(solver)
-    made = make_release(loaded, settings, book, draw, keep=lambda drawn: keep_draw(drawn, out))
-    export(made, out, simulation_as_public=simulation, card_page=_card_page)
-    _write_report(made, out, case, book)
+    with progress(f"releasing {loaded.name}"):
+        step("drawing noise and repairing")
+        made = make_release(loaded, settings, book, draw, keep=lambda drawn: keep_draw(drawn, out))
+        step("writing the network and checking it, and the pages")
+        export(made, out, simulation_as_public=simulation, card_page=_card_page)
+        _write_report(made, out, case, book)
     show(summary(made) | {"files": list_files(out)}, as_json, case)
 
 

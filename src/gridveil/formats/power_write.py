@@ -6,6 +6,7 @@ they may reveal demands. Where a format demands a value, it gets a neutral one (
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,37 @@ def write_power_network(tables: PublicTables, folder: Path, file_format: str, *,
     target = folder / ("network" if information.is_directory else f"network.{information.extension}")
     module = powerio.deserialize(json.dumps(_document(tables, title)).encode())
     powerio.emit(module, file_format, str(target))
+    if information.token in MENDED:
+        MENDED[information.token](target)
     return target
+
+
+def _drop_old_load_columns(path: Path) -> None:
+    """Remove columns of pandapower 2 that stand beside their successors: pandapower 3 refuses a file with both."""
+    document = json.loads(path.read_text())
+    table = document["_object"]["load"]
+    frame = json.loads(table["_object"])
+    keep = [k for k, name in enumerate(frame["columns"]) if name not in OLD_LOAD_COLUMNS]
+    frame["columns"] = [frame["columns"][k] for k in keep]
+    frame["data"] = [[row[k] for k in keep] for row in frame["data"]]
+    table["_object"] = json.dumps(frame)
+    path.write_text(json.dumps(document))
+
+
+def _drop_fixed_dispatch(folder: Path) -> None:
+    """Remove the neutral set-points: PyPSA 1.4 takes 0 MW in ``p_set`` as a dispatch that must be kept."""
+    path = folder / "generators.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in rows[0] if name != "p_set"] if rows else []
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+OLD_LOAD_COLUMNS = ("const_z_percent", "const_i_percent")
+MENDED = {"pandapower-json": _drop_old_load_columns, "pypsa-csv": _drop_fixed_dispatch}
 
 
 def _document(tables: PublicTables, title: str) -> Row:

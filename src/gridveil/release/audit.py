@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,12 +27,17 @@ from gridveil.release.pipeline_audit import audit_pipeline
 SMALLEST_P_VALUE = 1e-4  # a right sampler fails this once in ten thousand audits
 
 
-def audit_mechanism(case: Case, *, epsilon: str, alpha: str, draws: int, runs: int) -> dict[str, object]:
-    """Audit the sampler and the pipeline for the mechanism that would protect this case."""
+def audit_mechanism(
+    case: Case, *, epsilon: str, alpha: str, draws: int, runs: int, advance: Callable[[], None] = lambda: None
+) -> dict[str, object]:
+    """Audit the sampler and the pipeline for the mechanism that would protect this case.
+
+    ``advance`` is called after each of 2 ``runs`` releases.
+    """
     mechanism = mechanism_for(case.demand, epsilon=epsilon, alpha=alpha)
     ratios = audit_ratios(mechanism)
     fit = goodness_of_fit(lambda values: mechanism.add_noise(values).values, mechanism, draws)
-    pipeline = audit_pipeline(mechanism, runs)
+    pipeline = audit_pipeline(mechanism, runs, advance)
     return {
         "mechanism": repr(mechanism),
         "ratios": {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +47,11 @@ class PipelineAudit:
         return self.lower_bound <= self.epsilon
 
 
-def audit_pipeline(mechanism: LatticeMechanism, runs: int) -> PipelineAudit:
-    """Release ``runs`` times from each of two neighbouring demands of a built-in network, and tell them apart."""
+def audit_pipeline(mechanism: LatticeMechanism, runs: int, advance: Callable[[], None] = lambda: None) -> PipelineAudit:
+    """Release ``runs`` times from each of two neighbouring demands of a built-in network, and tell them apart.
+
+    ``advance`` is called after each release.
+    """
     case = _audited_case(mechanism)
     model = build_model(case.network)
     engine = Engine(model.program)
@@ -56,11 +61,10 @@ def audit_pipeline(mechanism: LatticeMechanism, runs: int) -> PipelineAudit:
         """Released active power of the site; −inf where there was no release, which an attacker sees as well."""
         values = np.full(runs, -np.inf)
         for run in range(runs):
-            try:
+            with suppress(NoReleaseError):
                 released = repair(engine, model.layout, draw_for_audit(demand, mechanism), target)
                 values[run] = released.values[0].real
-            except NoReleaseError:
-                continue
+            advance()
         return values
 
     low, high = (outputs(demand) for demand in neighbours(case, 0, float(mechanism.alpha)))
