@@ -12,6 +12,7 @@ from gridveil.networks.load import load_case
 from gridveil.networks.structured_arrays import structured_arrays
 from gridveil.structured import SolveStatus, StructuredSolver
 from gridveil.structured.ipm import _is_rounded
+from gridveil.structured.lowering import Segments, split_generation
 from gridveil.structured.optimality import Error
 from gridveil.structured.strategy import _Work
 
@@ -52,3 +53,28 @@ def test_a_start_near_the_optimum_needs_no_multipliers():
 def test_rounding_excuses_little(primal, dual, product, expected):
     error = Error(dual, primal, 0.0, product, product, np.inf)
     assert _is_rounded.py_func(error, 1e-7) is expected
+
+
+@pytest.mark.parametrize("name", ["case118_ieee", "veil9"])
+def test_another_solvers_point_is_a_start(name):
+    """With piecewise-linear costs (veil9) and without, the split of generation over cost segments gives back the point."""
+    solver, task = solver_and_task(name)
+    cold = solver.solve(task)
+    start = solver.start_from(
+        va=cold.va, vm=cold.vm, pg=cold.pg, qg=cold.qg, demand_p=task.demand_p, demand_q=task.demand_q
+    )
+    near = solver.solve_near(task, start)
+    assert near.converged and near.cost == pytest.approx(cold.cost, rel=1e-7)
+
+
+def test_generation_is_split_cheapest_first():
+    segments = Segments(
+        gen=np.array([0, 0, 0, 1]),
+        low=np.array([1.0, 0.0, 0.0, 0.0]),
+        high=np.array([2.0, 1.5, 4.0, 9.0]),
+        slope=np.array([1.0, 2.0, 3.0, 1.0]),
+        curvature=np.zeros(4),
+        constant=0.0,
+    )
+    assert split_generation(segments, np.array([3.0, 7.0])).tolist() == [2.0, 1.0, 0.0, 7.0]
+    assert split_generation(segments, np.array([5.0, 0.0])).tolist() == [2.0, 1.5, 1.5, 0.0]

@@ -143,6 +143,16 @@ def cost_segments(arrays: OpfArrays) -> Segments:
     return Segments(gen=gen, low=lows, high=highs, slope=slope, curvature=curvature, constant=constant)
 
 
+def split_generation(segments: Segments, pg: Floats) -> Floats:
+    """Split active generation (G) over its segments, cheapest first."""
+    left, split = pg.copy(), np.empty(len(segments.gen))
+    for s, gen in enumerate(segments.gen.tolist()):
+        last = s + 1 == len(segments.gen) or segments.gen[s + 1] != gen
+        split[s] = left[gen] if last else min(left[gen], segments.high[s])
+        left[gen] -= split[s]
+    return split
+
+
 def _envelope(slope: Floats, intercept: Floats, low: float, high: float) -> tuple[Floats, Floats, float]:
     """Lines that are largest somewhere in [low, high]: their slopes, where each takes over, the first's intercept."""
     by_slope = np.lexsort((intercept, slope))

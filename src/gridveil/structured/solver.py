@@ -72,6 +72,31 @@ class StructuredSolver:
 
         return self._run(task, lambda grid, lowered: attempt_near(grid, lowered, known, TOLERANCE))
 
+    def start_from(
+        self, *, va: Floats, vm: Floats, pg: Floats, qg: Floats, demand_p: Floats, demand_q: Floats
+    ) -> WarmStart:
+        """Give a point that another solver found as a start without multipliers."""
+        from gridveil.structured.lowering import split_generation
+        from gridveil.structured.warm import WarmStart
+
+        self.prepare()
+        x = np.empty((self.arrays.n_bus, 2))
+        x[self._grid.order.position] = np.column_stack([va, vm])
+        u = np.concatenate([split_generation(self._segments, pg), qg, np.zeros(2 * len(demand_p) + 1)])
+        idle = np.arange(len(u)) == len(u) - 1
+        return WarmStart(
+            x=x,
+            price=np.zeros_like(x),
+            limit=np.zeros(4 * len(self.arrays.branch_from) + 2 * self.arrays.n_bus),
+            u=u,
+            u_bound=np.zeros((len(u), 2)),
+            free=~idle,
+            rows={},
+            target=np.concatenate([demand_p, demand_q]),
+            objective="none",
+            cost_weight=0.0,
+        )
+
     def _run(self, task: Task, attempt: Callable[[OrderedGrid, LoweredTask], Attempt]) -> Solution:
         from gridveil.structured.tasks import lower_task
 
