@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint typecheck verify bench fuzz docs lock clean
+.PHONY: install demo test lint typecheck verify bench fuzz docs browser lock clean
 
 install: $(STAMP)
 
@@ -40,6 +40,10 @@ verify: $(STAMP)
 bench: $(STAMP) requirements-bench.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.lock
 	$(BIN)/gridveil bench
+
+# The browser tests look for Chromium and skip, by name, without it. Installing it takes root.
+browser:
+	command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium >/dev/null)
 
 docs: $(STAMP)
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -222,4 +222,4 @@ def test_progress_without_a_total_says_one_word_after_a_while(monkeypatch, capsy
     [(10.0, 1, 3, "20 s"), (60.0, 2, 10, "4 min"), (3600.0, 10, 40, "3 h 0 min")],
 )
 def test_time_left(elapsed, done, total, words):
-    assert time_left(elapsed, done, total) == words
+    assert time_left(elapsed, done, total - done) == words

@@ -140,7 +140,9 @@ def _search_root(run: Run) -> bool:
     """
     before = run.upper
     bracket = _Bracket(run)
-    estimate = math.sqrt((1 - CHECK) * run.upper) if run.best is not None else bracket.first_guess()
+    estimate = first = math.sqrt((1 - CHECK) * run.upper) if run.best is not None else bracket.first_guess()
+    if run.best is not None:
+        run.starts.append(run.best.joint)
     for _ in range(MOST_PUSHES):
         if estimate**2 <= run.lower:
             break
@@ -156,7 +158,7 @@ def _search_root(run: Run) -> bool:
         else:
             bracket.move_high(estimate, follower.cost)
         # A push that failed says nothing, and one well inside the bracket nothing about the rest of it.
-        told_no_nearer = answered and run.upper == before and estimate**2 >= (1 - CHECK) * before
+        told_no_nearer = answered and run.upper == before and estimate >= first
         closed = run.best is not None and run.upper - run.lower <= CHECK * run.upper
         if told_no_nearer or closed or len(bracket.failed) > MOST_FAILURES:
             break

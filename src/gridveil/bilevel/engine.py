@@ -59,7 +59,7 @@ class Engine:
                 solution = self._highpoint.solve(noisy, band, x=solution.x, d=solution.d)
             if solution.converged:
                 return solution
-        for x, d in starts:
+        for x, d in starts if self.program.adaptive_barrier else ():
             solution = self._highpoint.solve(noisy, band, x=x, d=d, trust=Trust.PROBED)
             if solution.converged:
                 break
@@ -111,7 +111,9 @@ class Engine:
             solution = self._push.solve(noisy, band, delta, start=start, warm=False)
             if solution.converged:
                 return solution
-        return self._push.solve(noisy, band, delta, start=last, warm=False, trust=Trust.PROBED)
+        if self.program.adaptive_barrier:
+            return self._push.solve(noisy, band, delta, start=last, warm=False, trust=Trust.PROBED)
+        return solution
 
     def cut(
         self, noisy: Vector, band: CostTarget, cut: HalfSpace, start: JointSolution, warm: JointSolution | None

@@ -19,6 +19,7 @@ from gridveil.cli.output import Manner, complain, manner, output, speak
 from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
 from gridveil.cli.release_commands import release
 from gridveil.cli.study_commands import study_app
+from gridveil.cli.study_output_commands import register as register_study_output
 from gridveil.errors import GridveilError, InputError
 
 BUG = 1
@@ -58,6 +59,7 @@ for command in (inspect, solve, explore, release, audit, bench):
 ledger_app.command("show")(speaking(ledger_show))
 ledger_app.command("create")(speaking(ledger_create))
 app.add_typer(ledger_app, name="ledger")
+register_study_output(study_app)
 app.add_typer(study_app, name="study")
 
 

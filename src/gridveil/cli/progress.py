@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -14,6 +15,7 @@ from gridveil.cli.output import COLOURS, manner, note
 
 PATIENCE = 2.0  # seconds before the first word
 INTERVAL = 10.0  # seconds between plain lines
+WINDOW = 60.0  # seconds whose pace tells the time left
 
 Advance = Callable[[], None]
 
@@ -69,6 +71,7 @@ def _lines(what: str, total: int | None) -> Iterator[Advance]:
             yield lambda: None
         return
     done, spoken = 0, begun + PATIENCE - INTERVAL
+    marks = deque([(begun, 0)])  # the pace of the last minute: small tasks often come first
 
     def advance() -> None:
         nonlocal done, spoken
@@ -76,7 +79,11 @@ def _lines(what: str, total: int | None) -> Iterator[Advance]:
         now = time.monotonic()
         if done < total and now - spoken >= INTERVAL:
             spoken = now
-            note(f"{what}: {done} of {total}, about {time_left(now - begun, done, total)} left")
+            while len(marks) > 1 and now - marks[1][0] > WINDOW:
+                marks.popleft()
+            since, before = marks[0]
+            note(f"{what}: {done} of {total}, about {time_left(now - since, done - before, total - done)} left")
+            marks.append((now, done))
 
     yield advance
 
@@ -96,9 +103,9 @@ def _later(action: Callable[[], None]) -> Iterator[None]:
         timer.join()
 
 
-def time_left(elapsed: float, done: int, total: int) -> str:
-    """Give the time that the rest takes at the pace so far, as 45 s, 3 min or 2 h 10 min."""
-    seconds = elapsed / done * (total - done)
+def time_left(elapsed: float, done: int, rest: int) -> str:
+    """Give the time that the rest takes at the pace of what is done, as 45 s, 3 min or 2 h 10 min."""
+    seconds = elapsed / done * rest
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
