@@ -46,7 +46,8 @@ browser:
 	command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium >/dev/null)
 
 docs: $(STAMP)
-	$(BIN)/python -m pytest tests/test_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -n 2 tests/test_docs.py tests/test_readme.py tests/test_notebooks.py
 
 fuzz: $(STAMP)
 	$(BIN)/python bench/fuzz.py

@@ -36,11 +36,11 @@ Every command has
 | `--quiet`, `-q` | Print nothing but errors (and what --json asks for). |
 | `--verbose`, `-v` | Say each step on standard error. |
 
-Exit codes: 0 done, 1 an audit found something or a bug struck, 2 bad input (one line says what is wrong and what to do), 3 no solution
-or release, 130 stopped by Ctrl-C. Progress and notes go to standard error; colours appear on a terminal only.
+Exit codes: 0 done, 1 an audit found something or a bug struck, 2 bad input (one line says what is wrong and what to do), 3 no
+solution or release, 130 stopped by Ctrl-C. Progress and notes go to standard error; colours appear on a terminal only.
 """
 GAS_PART = """
-## Boundary conditions of gas networks { #gas-options }
+## Boundary conditions of gas networks
 
 `inspect`, `solve`, `release`, `audit` and `explore` take these for [gas networks](../guides/gas.md):
 
@@ -77,7 +77,7 @@ def part(path: tuple[str, ...], command: Any) -> str:
         text += "| option | meaning | default |\n|---|---|---|\n"
         text += "\n".join(row(command, one) for one in (*arguments, *options)) + "\n"
     if any(one.name in GAS for one in command.params):
-        text += "\nand [those for gas networks](#gas-options).\n"
+        text += "\nand [those for gas networks](#boundary-conditions-of-gas-networks).\n"
     return text
 
 
@@ -88,7 +88,9 @@ def row(command: Any, parameter: Any) -> str:
     choices = [member.value for member in enumeration(command, parameter.name)]
     if choices:
         meaning += f" One of {', '.join(f'`{one}`' for one in choices)}."
-    return f"| {', '.join(f'`{name}`' for name in names)} | {meaning} | {default(parameter, stated.removesuffix(']'))} |"
+    return (
+        f"| {', '.join(f'`{name}`' for name in names)} | {meaning} | {default(parameter, stated.removesuffix(']'))} |"
+    )
 
 
 def default(parameter: Any, stated: str) -> str:

@@ -20,12 +20,8 @@ RUN, SHOWN = {"sh", "python"}, {"text", "toml", "yaml", "json"}
 REASONS = {
     "installs gridveil",
     "installs packages",
-    "sets up the project",
-    "opens a browser",
     "needs the paper's networks",
     "needs a cluster",
-    "needs the files of the repository",
-    "takes minutes",
     "takes hours",
 }
 MARK = re.compile(r"<!-- (not run|file|exit code|output|not compared)(?:: ?| |)(.*?) ?-->")
@@ -53,12 +49,9 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """All pages that people read, records of measurements included."""
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
-
-
-def is_record(page: Path) -> bool:
-    return page.is_relative_to(DOCS) and str(page.relative_to(DOCS)).startswith(RECORDS)
+    """Give the pages that people work with: all but records of measurements."""
+    found = [page for page in sorted(DOCS.rglob("*.md")) if not str(page.relative_to(DOCS)).startswith(RECORDS)]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found]
 
 
 def blocks(page: Path) -> list[Block]:
@@ -101,7 +94,11 @@ def run_page(page: Path, folder: Path) -> list[dict[str, object]]:
 def run_shell(block: Block, folder: Path) -> str:
     """Run a block by bash with the commands of this environment at hand; gives what it printed."""
     environment = {name: value for name, value in os.environ.items() if name != "GRIDVEIL_DATA"}
-    environment |= {"PATH": f"{Path(sys.executable).parent}:{environment['PATH']}", "COLUMNS": "100", "MPLBACKEND": "agg"}
+    environment |= {
+        "PATH": f"{Path(sys.executable).parent}:{environment['PATH']}",
+        "COLUMNS": "100",
+        "MPLBACKEND": "agg",
+    }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.text], cwd=folder, env=environment, capture_output=True, text=True,
         timeout=300, check=False,
@@ -125,4 +122,6 @@ def check_output(block: Block, said: str) -> None:
     for line in block.text.splitlines():
         wanted = " ".join(line.split())
         if wanted not in ("", "…"):
-            assert any(wanted in line for line in printed), f"{block.place}: {wanted!r} was not printed (again):\n{said}"
+            assert any(wanted in line for line in printed), (
+                f"{block.place}: {wanted!r} was not printed (again):\n{said}"
+            )

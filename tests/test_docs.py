@@ -1,42 +1,190 @@
-"""Every Python block of the documentation runs, and the two worked examples find the optimum that brute force finds."""
+"""The documentation: every block runs as written, the site builds, links lead somewhere, and the worked examples are right."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+import typer
 
+import command_line_page
+import gridveil
+from docs_blocks import DOCS, REASONS, ROOT, RUN, SHOWN, blocks, pages, run_page
+from gridveil.cli.main import app
 from gridveil.privacy.simulation import simulate_laplace
 from gridveil.secret import SecretDemand
+from gridveil.study.outcome import Outcome
 
-DOCS = Path(__file__).parents[1] / "docs"
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-LINK = re.compile(r"\]\(([^)\s]+)\)")
-PAGES = [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_text())]
-
-
-def run_blocks(page: Path) -> list[dict[str, object]]:
-    spaces = []
-    for block in BLOCK.findall(page.read_text()):
-        space: dict[str, object] = {}
-        exec(block, space)
-        spaces.append(space)
-    return spaces
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_run(page, capsys):
-    run_blocks(page)
+OWN_PROBLEM = DOCS / "own-problem.md"
+RUNNABLE = [
+    page
+    for page in pages()
+    if page.is_relative_to(DOCS) and page != OWN_PROBLEM and any(block.runs for block in blocks(page))
+]
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+OF_OTHERS = {"--strict", "--nworkers", "--nthreads", "--port", "--lifetime", "--lifetime-stagger", "--ntasks", "--time",
+             "--cpus-per-task", "--array", "--fallback", "--most-buses", "--networks"}  # fmt: skip
+EXTRAS = re.compile(r"gridveil\[([a-z,]+)\]")
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+CODE_NAME = re.compile(r"`([\w.…]+)`")
 
 
-@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    """Relative links only: pages elsewhere cannot be checked without a network."""
+def identify(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=identify)
+def test_page_runs_as_written(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    run_page(page, tmp_path)
+
+
+@pytest.mark.parametrize("page", pages(), ids=identify)
+def test_every_block_is_run_or_says_why_not(page):
+    for block in blocks(page):
+        assert block.language in RUN | SHOWN, f"{block.place}: a block in {block.language!r}, which no test runs"
+        if block.kind == "not run":
+            assert block.language in RUN and block.words in REASONS, (
+                f"{block.place}: {block.words!r} is no known reason"
+            )
+        if block.language == "text":
+            assert block.kind in {"output", "file", "not compared"}, f"{block.place}: output that no test compares"
+        elif block.language in SHOWN:
+            assert block.kind == "file", f"{block.place}: a file that no test uses"
+
+
+def test_every_reason_is_in_use():
+    used = {block.words for page in pages() for block in blocks(page) if block.kind == "not run"}
+    assert used == REASONS
+
+
+def test_command_line_page_is_up_to_date():
+    assert command_line_page.PAGE.read_text() == command_line_page.page(), "run python tests/command_line_page.py"
+
+
+@pytest.mark.parametrize("page", pages(), ids=identify)
+def test_options_in_the_text_exist(page):
+    known = {
+        name
+        for _, command in command_line_page.leaves(typer.main.get_command(app))
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--help", "--version", "--install-completion"}
+    assert set(OPTION.findall(page.read_text())) - known - OF_OTHERS == set()
+
+
+def test_make_targets_in_the_text_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in pages():
+        assert set(re.findall(r"`make ([a-z]+)`", page.read_text())) <= targets, page
+
+
+def test_extras_in_the_text_exist():
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {extra for page in pages() for found in EXTRAS.findall(page.read_text()) for extra in found.split(",")}
+    assert {"cases", "pypsa"} <= named <= set(known)
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if not page.is_relative_to(DOCS)], ids=identify)
+def test_links_outside_the_site_lead_somewhere(page):
+    """Relative links only: pages elsewhere cannot be checked without a network. The site's own are checked as built."""
     for target in LINK.findall(page.read_text()):
         if "://" not in target:
             assert (page.parent / target.split("#")[0]).exists(), target
+
+
+def test_names_of_the_mathematics_exist():
+    """The table that maps the paper's notation to the code names modules, and in them classes and functions."""
+    lines = (DOCS / "explanation" / "mathematics.md").read_text().splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if line.count("|") == 5 and "`" in line]
+    assert len(rows) > 20
+    for _, _, modules, names in rows:
+        homes = [importlib.import_module(f"gridveil.{name}") for name in CODE_NAME.findall(modules)]
+        first = CODE_NAME.findall(names)[0].split(".")[0]
+        assert homes and any(hasattr(home, first) for home in homes), (modules, names)
+
+
+def test_every_column_and_field_is_explained():
+    columns = set(CODE_NAME.findall((DOCS / "reference" / "study-files.md").read_text()))
+    assert {field.name for field in fields(Outcome)} <= columns
+    text = (DOCS / "reference" / "file-formats.md").read_text()
+    known = {part for name in CODE_NAME.findall(text) for part in name.split(".")}
+    assert keys(gridveil.load("veil2").release(epsilon=1, alpha="0.1", beta="5%", seed=1).card) <= known
+
+
+def keys(card: dict[str, object]) -> set[str]:
+    return {name for key, value in card.items() for name in (key, *(keys(value) if isinstance(value, dict) else ()))}
+
+
+class _Page(HTMLParser):
+    """Ids, links and assets of a built page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: set[str] = set()
+        self.assets: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.ids |= {found[key] for key in ("id", "name") if found.get(key)}
+        if tag == "a" and found.get("href"):
+            self.links.add(found["href"])
+        source = found.get("src") or (found.get("href") if tag == "link" else None)
+        if source:
+            self.assets.add(source)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built strictly: a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_site_is_whole_and_needs_nothing_from_elsewhere(site):
+    built = {path: _Page(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
+    assert {path.relative_to(site).with_suffix("") for path in built} >= {
+        page.relative_to(DOCS).with_suffix("") for page in DOCS.rglob("*.md")
+    }
+    broken = []
+    for path, page in built.items():
+        for link in page.links | page.assets:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                if link in page.assets and parts.scheme != "data":
+                    broken.append((path.name, f"fetches {link}"))
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                broken.append((path.name, f"no file {link}"))
+            elif parts.fragment and target in built and unquote(parts.fragment) not in built[target].ids:
+                broken.append((path.name, f"no anchor {link}"))
+    assert broken == []
+
+
+def test_reference_is_made_from_docstrings(site):
+    text = (site / "reference" / "python.html").read_text()
+    for name in ("gridveil.api.case.GridCase.release", "gridveil.release.own_problem.protect"):
+        assert f'id="{name}"' in text
+    assert "charged to the" in text
 
 
 def cost_of_capacities(capacity: np.ndarray) -> float:
@@ -51,22 +199,19 @@ def cost_of_prices(prices: np.ndarray) -> float:
 NEED = np.array([8.0, 5.0, 6.0, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("number", "truth", "alpha", "seed", "optimum", "direction"),
-    [
-        (0, [30.0, 25.0, 20.0], 2.0, 4, cost_of_capacities, np.full(3, -35.0)),
-        (1, [4.0, 7.0, 3.0, 5.0], 0.5, 11, cost_of_prices, NEED),
-    ],
-)
-def test_worked_examples_find_the_bilevel_optimum(number, truth, alpha, seed, optimum, direction, capsys):
+def test_worked_examples_find_the_bilevel_optimum(tmp_path):
     """O is linear in d near the band, so the true optimum is the projection of d̃ on the half-space O ≥ f̃ − β."""
-    result = run_blocks(DOCS / "own-problem.md")[number]["result"]
-    target = optimum(np.array(truth))
-    assert result.verified and result.optimisations > 1
-    assert abs(optimum(result.d) / target - 1) <= 0.01
-    assert result.cost == pytest.approx(optimum(result.d), rel=1e-6)
-    noisy = simulate_laplace(SecretDemand(np.array(truth)), epsilon=1.0, alpha=alpha, seed=seed).values
-    assert result.delta == pytest.approx(float(np.sum((result.d - noisy) ** 2)), rel=1e-6)
-    missing = 0.99 * target - optimum(noisy)
-    best = missing**2 / float(direction @ direction)
-    assert best - 1e-6 <= result.delta <= best * (1 + 2e-3) + 1e-6
+    examples = [
+        ([30.0, 25.0, 20.0], 2.0, 4, cost_of_capacities, np.full(3, -35.0)),
+        ([4.0, 7.0, 3.0, 5.0], 0.5, 11, cost_of_prices, NEED),
+    ]
+    for left, (truth, alpha, seed, optimum, direction) in zip(run_page(OWN_PROBLEM, tmp_path), examples, strict=True):
+        result, target = left["result"], optimum(np.array(truth))
+        assert result.verified and result.optimisations > 1
+        assert abs(optimum(result.d) / target - 1) <= 0.01
+        assert result.cost == pytest.approx(optimum(result.d), rel=1e-6)
+        noisy = simulate_laplace(SecretDemand(np.array(truth)), epsilon=1.0, alpha=alpha, seed=seed).values
+        assert result.delta == pytest.approx(float(np.sum((result.d - noisy) ** 2)), rel=1e-6)
+        missing = 0.99 * target - optimum(noisy)
+        best = missing**2 / float(direction @ direction)
+        assert best - 1e-6 <= result.delta <= best * (1 + 2e-3) + 1e-6

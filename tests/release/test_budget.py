@@ -78,6 +78,19 @@ def test_reuse_is_free_and_keeps_the_noise(cli, tmp_path, book):
     assert nothing.code == 2 and "earlier release" in nothing.err
 
 
+def test_a_reused_draw_keeps_its_promise_and_makes_no_ledger(cli, tmp_path, book):
+    release(cli, "veil2", tmp_path / "one", "--ledger", book, "--alpha", "0.05")
+    options = ("--ledger", book, "--reuse", tmp_path / "one")
+    other = release(cli, "veil2", tmp_path / "two", *options, "--alpha", "0.1")
+    assert other.code == 2 and "at α = 0.05; leave out epsilon and alpha" in other.err
+    same = release(cli, "veil2", tmp_path / "three", *options, "--alpha", "0.05", "--epsilon", "1")
+    assert same.code == 0 and json.loads(same.out)["alpha"] == 0.05
+    mistyped = release(
+        cli, "veil2", tmp_path / "four", "--ledger", tmp_path / "typo.ledger", "--reuse", tmp_path / "one"
+    )
+    assert mistyped.code == 2 and not (tmp_path / "typo.ledger").exists()
+
+
 def test_a_private_cost_splits_the_budget_and_widens_beta(cli, tmp_path, book):
     plain = json.loads(release(cli, "veil2", tmp_path / "plain", "--seed", 1).out)
     options = ["--ledger", book, "--cost-target", "private", "--cost-sensitivity", "20", "--cost-share", "0.25"]

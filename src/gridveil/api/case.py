@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
@@ -27,13 +26,12 @@ from gridveil.privacy.noisy import Draw, Tolerance
 from gridveil.release.budget import ledger_path, open_or_create
 from gridveil.release.choices import CostTargetMode
 from gridveil.release.pipeline import make_release
-from gridveil.release.reuse import load_draw
+from gridveil.release.reuse import kept_promise, load_draw
 from gridveil.release.settings import CostTargetSettings, ReleaseSettings
 from gridveil.study.explore import ExploreGrid, demands_to_use, explore_public, explore_simulated, refuse_true_demands
 from gridveil.study.explore_choices import DemandSource
 
 AnyPath = str | PathLike[str]
-SAME_PROMISE = 1e-12  # relative: ε and α of a draw are kept as floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -202,10 +200,5 @@ def _promise(epsilon: Number | None, alpha: Number | None, draw: Draw | None) ->
         if epsilon is None or alpha is None:
             raise InputError("a release needs epsilon and alpha; give, for example, epsilon=1, alpha='0.1'")
         return exact_number(epsilon), exact_number(alpha)
-    paid = (draw.epsilon, draw.noisy.mechanism.alpha)
-    for stated, value in zip((epsilon, alpha), paid, strict=True):
-        if stated is not None and abs(float(Fraction(exact_number(stated))) - value) > SAME_PROMISE * value:
-            raise InputError(
-                f"the draw to be reused has ε = {paid[0]:g} at α = {paid[1]:g}; leave out epsilon and alpha, or draw anew"
-            )
-    return exact_number(paid[0]), exact_number(paid[1])
+    loss, distance = (None if stated is None else exact_number(stated) for stated in (epsilon, alpha))
+    return kept_promise(draw, loss, distance)

@@ -145,6 +145,7 @@ def _drawing(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
     """Give the axes, or new ones of this size (inches) that a notebook will show, in gridveil's style."""
     import matplotlib.pyplot as plt
 
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]  # loads the backend, which turns interaction on; within the style that would be undone
     with figure_style():
         yield plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 

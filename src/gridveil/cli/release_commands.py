@@ -29,16 +29,23 @@ if TYPE_CHECKING:
     from gridveil.privacy.ledger import Ledger
     from gridveil.release.pipeline import Release
 
+DEFAULT_EPSILON, DEFAULT_ALPHA = "1", "0.1"
+
 Made = TypeVar("Made")
 
 
 def release(
     case: CaseArgument,
     out: Annotated[Path, typer.Option("--out", help="Folder to write: public/ for the world, curator/ for you alone.")],
-    epsilon: Annotated[str, typer.Option(help="Privacy parameter ε; smaller protects more.")] = "1",
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy parameter ε; smaller protects more.", show_default=DEFAULT_EPSILON)
+    ] = None,
     alpha: Annotated[
-        str, typer.Option(help="How much of one site's demand is hidden, per unit of the case's base.")
-    ] = "0.1",
+        str | None,
+        typer.Option(
+            help="How much of one site's demand is hidden, per unit of the case's base.", show_default=DEFAULT_ALPHA
+        ),
+    ] = None,
     beta: Annotated[
         str, typer.Option(help="How far the optimal cost may move: a share (1%) or an amount (250).")
     ] = "1%",
@@ -77,36 +84,44 @@ def release(
     Example: gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --out released
     """
     from gridveil.networks.load import load_case
+    from gridveil.privacy.ledger import Ledger
     from gridveil.privacy.noisy import Tolerance
     from gridveil.release.budget import ledger_path, open_or_create
     from gridveil.release.export import check_destination, export, keep_draw, list_files
     from gridveil.release.pipeline import make_release
-    from gridveil.release.reuse import load_draw
-    from gridveil.release.settings import CostTargetSettings, ReleaseSettings
+    from gridveil.release.reuse import kept_promise, load_draw
+    from gridveil.release.settings import CostTargetSettings, ReleaseSettings, check_promise
     from gridveil.release.summary import summary
 
+    # What is stated badly is told before anything is read, written or charged.
+    tolerance = Tolerance.parse(beta)
+    target = CostTargetSettings(
+        mode=cost_target,
+        forecast=forecast_cost,
+        sensitivity=cost_sensitivity,
+        share=cost_share,
+        confidence=confidence,
+    )
+    check_promise(epsilon, alpha)
+    loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
+    check_destination(out)
+    draw, book, ledger_file = None, None, ledger or ledger_path(case)
+    if reuse is not None:
+        book = Ledger.open(ledger_file) if ledger_file.exists() else None
+        draw = load_draw(reuse, loaded, book)
+        epsilon, alpha = kept_promise(draw, epsilon, alpha)
     settings = ReleaseSettings(
-        epsilon=epsilon,
-        alpha=alpha,
-        beta=Tolerance.parse(beta),
-        target=CostTargetSettings(
-            mode=cost_target,
-            forecast=forecast_cost,
-            sensitivity=cost_sensitivity,
-            share=cost_share,
-            confidence=confidence,
-        ),
+        epsilon=DEFAULT_EPSILON if epsilon is None else epsilon,
+        alpha=DEFAULT_ALPHA if alpha is None else alpha,
+        beta=tolerance,
+        target=target,
         seed=seed,
         method=method,
         solver=solver,
         demand_bounds=demand_bounds,
     )
-    loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
-    check_destination(out)
-    book = None
-    if seed is None:
-        book = open_or_create(ledger or ledger_path(case), alpha=alpha, cap=budget)
-    draw = load_draw(reuse, loaded, book) if reuse is not None else None
+    if reuse is None and seed is None:
+        book = open_or_create(ledger_file, alpha=settings.alpha, cap=budget)
     announce_compilation(solver)
     with progress(f"releasing {loaded.name}"):
         step("drawing noise and repairing")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from gridveil.errors import InputError
 from gridveil.networks.case import Case
-from gridveil.privacy.ledger import Ledger
+from gridveil.privacy.exact_sampling import positive_fraction
+from gridveil.privacy.ledger import Ledger, exact_text
 from gridveil.privacy.noisy import Draw, MechanismFacts, NoisyDemand, PrivateCost
 
 FILE = "draw.json"
 VERSION = 1
+SAME_PROMISE = 1e-12  # relative: ε and α of a draw are kept as floats
 
 
 def store_draw(draw: Draw, folder: Path) -> None:
@@ -31,6 +34,17 @@ def store_draw(draw: Draw, folder: Path) -> None:
         "private_cost": asdict(draw.private_cost) if draw.private_cost else None,
     }
     (folder / FILE).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def kept_promise(draw: Draw, epsilon: str | None, alpha: str | None) -> tuple[str, str]:
+    """Give ε and α of a draw that is used again, as text; nothing can change them, so other values stated are refused."""
+    paid = (draw.epsilon, draw.noisy.mechanism.alpha)
+    for stated, value, name in zip((epsilon, alpha), paid, ("epsilon", "alpha"), strict=True):
+        if stated is not None and abs(float(positive_fraction(stated, name)) - value) > SAME_PROMISE * value:
+            raise InputError(
+                f"the draw to be reused has ε = {paid[0]:g} at α = {paid[1]:g}; leave out epsilon and alpha, or draw anew"
+            )
+    return exact_text(Fraction(repr(paid[0]))), exact_text(Fraction(repr(paid[1])))
 
 
 def load_draw(folder: Path, case: Case, ledger: Ledger | None) -> Draw:

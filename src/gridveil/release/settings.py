@@ -44,6 +44,13 @@ class CostTargetSettings:
                 raise InputError("the confidence must lie between 0 and 1; give, for example, 0.95")
 
 
+def check_promise(epsilon: str | None, alpha: str | None) -> None:
+    """Refuse an ε or α that is stated and is not a positive number."""
+    for stated, name in ((epsilon, "epsilon"), (alpha, "alpha")):
+        if stated is not None:
+            positive_fraction(stated, name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSettings:
     """ε and α as exact text (α per unit), β, and how to solve. A seed makes the release a simulation."""
@@ -58,8 +65,7 @@ class ReleaseSettings:
     demand_bounds: DemandBounds = DemandBounds.NONE
 
     def __post_init__(self) -> None:
-        positive_fraction(self.epsilon, "epsilon")
-        positive_fraction(self.alpha, "alpha")
+        check_promise(self.epsilon, self.alpha)
 
     @property
     def cost_epsilon(self) -> Fraction:

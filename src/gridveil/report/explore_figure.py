@@ -85,9 +85,12 @@ def _series(axes: Axes, rows: Sequence[ExploreRow], values: Sequence[Spread | No
 
 def _share_axis(axes: Axes, values: Sequence[Spread | None]) -> None:
     """Percentages; a logarithmic scale where no value is zero."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
     if all(value is None or value.low > 0 for value in values):
         axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if high < 10 * low:  # powers of ten would leave one label or none
+            axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     axes.yaxis.set_minor_formatter(NullFormatter())
