@@ -9,16 +9,21 @@ from gridveil.networks.power import PowerNetwork
 from gridveil.programs.interior import narrowed
 from gridveil.structured import OpfArrays
 
+ACTIVE_SHARE = 0.01
+
 
 def structured_arrays(network: PowerNetwork, interior: float = 0.0) -> OpfArrays:
-    """Give the energised grid's arrays, with every range of limits narrowed by ``interior`` (relative where they exceed 1)."""
+    """Give the energised grid's arrays, with every range of limits narrowed by ``interior`` (relative where they exceed 1).
+
+    Active power gives way a hundred times less: what generators are held back by shows in the cost.
+    """
     grid = network.grid
     generator, cost = grid.generator, grid.generator.cost
     if np.any(cost.polynomial[3:] != 0):
         raise InputError("the structured solver knows costs up to degree two; choose --solver ipopt")
     angle_min, angle_max = narrowed(grid.angle_min, grid.angle_max, interior)
     v_min, v_max = narrowed(np.maximum(grid.bus.v_min, 0.0), grid.bus.v_max, interior)
-    p_min, p_max = narrowed(generator.p_min, generator.p_max, interior)
+    p_min, p_max = narrowed(generator.p_min, generator.p_max, interior * ACTIVE_SHARE)
     q_min, q_max = narrowed(generator.q_min, generator.q_max, interior)
     return OpfArrays(
         branch_from=grid.from_bus,
