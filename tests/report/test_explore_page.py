@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from browser import DESKTOP, PHONE, browser_tab
+from browser import DESKTOP, PHONE, browser_tab, check_page
 from gridveil.networks.load import load_case
 from gridveil.report.explore_figure import explore_figure
 from gridveil.report.explore_page import explore_page, write_exploration
@@ -62,3 +62,10 @@ def test_the_page_works_in_a_browser_and_escapes_names(found, tmp_path):
             tab.page.set_viewport_size({"width": width, "height": 900})
             assert tab.click_everything() >= 10
             assert tab.overflow() == 0
+
+
+def test_the_page_of_a_usual_exploration_opens_fits_and_clicks(tmp_path):
+    grid = ExploreGrid(alphas=("0.02", "0.1", "0.5"), epsilons=("1",), betas=("1%", "5%"), seeds=4)
+    path = tmp_path / "explore.html"
+    path.write_text(explore_page(explore_public(load_case("veil9"), grid)))
+    assert check_page(path, "explore-veil9", tmp_path) > 0
