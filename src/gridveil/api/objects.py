@@ -37,17 +37,17 @@ def read_object(network: Any) -> Case:
 
 def to_pandapower(network: Network, sites: NDArray[Any], title: str) -> Any:
     """Give a pandapower net with these demands (per unit, one per site)."""
-    pandapower = _package(PANDAPOWER)
+    power, pandapower = _power_only(network), _package(PANDAPOWER)
     with _private_folder() as folder:
-        path = write_network(_power_only(network), sites, folder, FORMATS[PANDAPOWER], title=title)
+        path = write_network(power, sites, folder, FORMATS[PANDAPOWER], title=title)
         return pandapower.from_json(str(path))
 
 
 def to_pypsa(network: Network, sites: NDArray[Any], title: str) -> Any:
     """Give a PyPSA network with these demands (per unit, one per site)."""
-    pypsa = _package(PYPSA)
+    power, pypsa = _power_only(network), _package(PYPSA)
     with _private_folder() as folder:
-        path = write_network(_power_only(network), sites, folder, FORMATS[PYPSA], title=title)
+        path = write_network(power, sites, folder, FORMATS[PYPSA], title=title)
         return pypsa.Network(str(path))
 
 
