@@ -11,27 +11,45 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import zlib
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 import numpy as np
 
+from conftest import data_folder
 from gridveil.bilevel.algorithm1 import solve_bilevel
 from gridveil.bilevel.auto import solve_auto
 from gridveil.bilevel.certificate import certify
 from gridveil.bilevel.engines import engine_for
 from gridveil.bilevel.method import Solver
+from gridveil.networks.case import Case
+from gridveil.networks.gas_boundary import preset_boundary
+from gridveil.networks.load import load_case
 from gridveil.networks.model import build_model
 from gridveil.privacy.curator import solve_true
 from gridveil.privacy.noisy import CostTarget, TargetSource
 from gridveil.privacy.simulation import NoiseSites, simulate_laplace
-from paper_distances import GAS, UP_TO_300, load_network
 
+UP_TO_300 = [
+    "case14_ieee", "case24_ieee_rts", "case29_edin", "case30_as", "case30_fsr", "case30_ieee", "case39_epri", "case57_ieee",
+    "case73_ieee_rts", "case89_pegase", "case118_ieee", "case162_ieee_dtc", "case189_edin", "case240_wecc", "case300_ieee",
+]  # fmt: skip
+GAS = {"24-pipe": "case-30.m", "gaslib-40": "gaslib-40-E.m", "gaslib-135": "gaslib-135-F.m"}
 ETA = 1e-5
 BETAS = (0.01, 0.001)
 GAS_LARGEST_ALPHA = 1.0
 
 Row = dict[str, float | str | int | bool | None]
+
+
+def load_network(name: str) -> Case:
+    """Read one of the paper's networks, gas under the boundary conditions of our preset."""
+    if name in GAS:
+        return load_case(str(data_folder() / "gas" / GAS[name]), preset_boundary(name))
+    return load_case(str(data_folder() / "nesta" / f"nesta_{name}.m"))
 
 
 def run_network(name: str, alphas: list[float], seeds: int, rows: Path, done: set[tuple[object, ...]]) -> None:
