@@ -113,3 +113,11 @@ def test_no_repr_shows_a_demand(load_text):
     found = StructuredSolver(structured_arrays(case.network)).solve(task)
     for thing in (task, found, found.warm, found.multipliers):
         assert "432" not in repr(thing)
+
+
+@pytest.mark.parametrize(("name", "most"), [("case118_ieee", 15), ("case300_ieee", 23)])
+def test_predictor_and_corrector_save_iterations(name, most):
+    """Without them it takes 20 and 38."""
+    case = load_case(name)
+    solution = StructuredSolver(structured_arrays(case.network)).solve(dispatch_of(program_of(case)[1]))
+    assert solution.converged and solution.iterations <= most

@@ -12,7 +12,7 @@ from gridveil.structured.assembly import assemble
 from gridveil.structured.evaluate import evaluate
 from gridveil.structured.layout import allocate_iterate, allocate_system, allocate_values
 from gridveil.structured.lowering import cost_segments, ordered_grid
-from gridveil.structured.newton import SHIFT_DUAL, direction, factorise_with_inertia
+from gridveil.structured.newton import REFINEMENTS, SHIFT_DUAL, aim_beyond, direction, factorise_with_inertia
 from gridveil.structured.problem import Cut, Nearest, Push
 from gridveil.structured.tasks import lower_task
 from gridveil.structured.warm import cold_start
@@ -139,7 +139,10 @@ def test_direction_solves_the_linearised_conditions(kind, seed):
     point, system, local = situation.point, situation.system, situation.local
     step = allocate_iterate(len(point.x), len(point.u), len(point.slack))
     shift, _ = factorise_with_inertia(situation.data, local, situation.pattern, system, 0.0)
-    direction(situation.data, local, situation.pattern, point, situation.values, system, MU, shift, step)
+    aims = np.random.default_rng(seed)
+    system.aim[:] = aims.uniform(0.0, 2 * MU, system.aim.shape)
+    system.aim_u[:] = aims.uniform(0.0, 2 * MU, system.aim_u.shape)
+    direction(situation.data, local, situation.pattern, point, situation.values, system, shift, REFINEMENTS, step)
     d_balance, d_limit = situation.derivative(step.x, step.u)
     size = max(1.0, float(np.max(np.abs(step.x))), float(np.max(np.abs(step.price))))
     close = {"abs": 1e-6 * size}
@@ -148,11 +151,11 @@ def test_direction_solves_the_linearised_conditions(kind, seed):
     # Without a cap (least_softness is zero here) limits and their slacks move together.
     assert (d_limit + step.slack)[active] == pytest.approx(-situation.values.limit[active], **close)
     products = point.limit * point.slack + point.limit * step.slack + point.slack * step.limit
-    assert products[active] == pytest.approx(np.full(active.sum(), MU), **close)
+    assert products[active] == pytest.approx(system.aim[active], **close)
     bounded = np.isfinite(local.low)
     room, bound = (point.u - local.low)[bounded], point.u_bound[bounded, 0]
     below = room * (bound + step.u_bound[bounded, 0]) + bound * step.u[bounded]
-    assert below == pytest.approx(np.full(bounded.sum(), MU), **close)
+    assert below == pytest.approx(system.aim_u[bounded, 0], **close)
     moved = point._replace(
         x=point.x + 1e-6 * step.x,
         u=point.u + 1e-6 * step.u,
@@ -168,3 +171,17 @@ def test_direction_solves_the_linearised_conditions(kind, seed):
     assert (before_x + rate_x + shift * step.x)[free] == pytest.approx(np.zeros(free.sum()), **loose)
     forces = step.u_bound[:, 1] + point.u_bound[:, 1] - step.u_bound[:, 0] - point.u_bound[:, 0]
     assert before_u + rate_u + shift * step.u + forces == pytest.approx(np.zeros(len(point.u)), **loose)
+
+
+def test_a_corrector_takes_off_what_the_predictor_neglected_but_not_more_than_told():
+    situation = Situation(load_case("veil9"), "dispatch", 3)
+    point, system = situation.point, situation.system
+    predictor = allocate_iterate(len(point.x), len(point.u), len(point.slack))
+    steps = np.random.default_rng(0)
+    for part in (predictor.u, predictor.u_bound, predictor.slack, predictor.limit):
+        part[:] = steps.normal(size=part.shape)
+    aim_beyond(system, predictor, MU, 0.5)
+    assert system.aim == pytest.approx(MU - np.clip(predictor.slack * predictor.limit, -0.5, 0.5))
+    # Away from the upper bound is back towards the lower.
+    away = np.stack([predictor.u, -predictor.u], axis=1)
+    assert system.aim_u == pytest.approx(MU - np.clip(away * predictor.u_bound, -0.5, 0.5))

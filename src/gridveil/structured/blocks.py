@@ -10,8 +10,8 @@ Floats = NDArray[np.float64]
 
 # Bunch and Parlett: below this ratio of the largest diagonal to the largest entry a 2×2 pivot grows less.
 _DIAGONAL_PIVOT_RATIO = 0.6403882032022076
-# A pivot in natural order may be this much smaller than the entries it eliminates; refinement makes up for the growth.
-_NATURAL_PIVOT_RATIO = 0.1
+# A pivot in natural order may be this many times smaller than the entries it eliminates; refinement makes up for the growth.
+_MOST_GROWTH = 10.0
 SINGULAR = -1
 
 
@@ -56,27 +56,47 @@ def invert_symmetric(matrix: Floats, size: int) -> int:
 
 
 @compiled
-def invert_pivot(matrix: Floats, copy: Floats) -> int:
+def invert_pivot(m: Floats) -> int:
     """Replace a symmetric 4×4 matrix by its inverse; return its negative eigenvalues, or SINGULAR.
 
-    Sweeps in natural order while each pivot is not much smaller than what it eliminates, which is nearly always; else
-    with complete pivoting.
+    LDLᵀ in natural order while each pivot is not much smaller than what it eliminates, which is nearly always; else
+    sweeps with complete pivoting. Written out, because this runs once per bus and factorisation.
     """
-    copy[:] = matrix
-    negative = 0
-    for p in range(4):
-        largest = 0.0
-        for j in range(p + 1, 4):
-            largest = max(largest, abs(matrix[p, j]))
-        if not abs(matrix[p, p]) > _NATURAL_PIVOT_RATIO * largest:
-            matrix[:] = copy
-            return invert_symmetric(matrix, 4)
-        negative += matrix[p, p] < 0.0
-        _sweep_one(matrix, 4, p)
-    for i in range(4):
-        for j in range(4):
-            matrix[i, j] = -matrix[i, j]
-    return negative
+    m10, m20, m21 = m[1, 0], m[2, 0], m[2, 1]
+    m30, m31, m32 = m[3, 0], m[3, 1], m[3, 2]
+    d0 = m[0, 0]
+    i0 = 1.0 / d0
+    l10, l20, l30 = m10 * i0, m20 * i0, m30 * i0
+    d1, s21, s31 = m[1, 1] - l10 * m10, m21 - l20 * m10, m31 - l30 * m10
+    i1 = 1.0 / d1
+    l21, l31 = s21 * i1, s31 * i1
+    d2 = m[2, 2] - l20 * m20 - l21 * s21
+    s32 = m32 - l30 * m20 - l31 * s21
+    i2 = 1.0 / d2
+    l32 = s32 * i2
+    d3 = m[3, 3] - l30 * m30 - l31 * s31 - l32 * s32
+    largest = max(abs(l10), abs(l20), abs(l30), abs(l21), abs(l31), abs(l32))
+    # Written so that a comparison with NaN, of a pivot of zero, fails.
+    if not (largest < _MOST_GROWTH and abs(d3) > 0.0):
+        return invert_symmetric(m, 4)
+    i3 = 1.0 / d3
+    # K = L⁻¹, below its diagonal of ones.
+    k20, k31 = l21 * l10 - l20, l32 * l21 - l31
+    k30 = l31 * l10 - l30 - l32 * k20
+    x32, x31, x30 = -l32 * i3, k31 * i3, k30 * i3
+    m[3, 3] = i3
+    m[3, 2], m[2, 3] = x32, x32
+    m[3, 1], m[1, 3] = x31, x31
+    m[3, 0], m[0, 3] = x30, x30
+    m[2, 2] = i2 - l32 * x32
+    x21, x20 = -l21 * i2 - l32 * x31, k20 * i2 - l32 * x30
+    m[2, 1], m[1, 2] = x21, x21
+    m[2, 0], m[0, 2] = x20, x20
+    m[1, 1] = i1 + l21 * l21 * i2 + k31 * x31
+    x10 = -l10 * i1 - l21 * k20 * i2 + k31 * x30
+    m[1, 0], m[0, 1] = x10, x10
+    m[0, 0] = i0 + l10 * l10 * i1 + k20 * k20 * i2 + k30 * x30
+    return int(d0 < 0.0) + int(d1 < 0.0) + int(d2 < 0.0) + int(d3 < 0.0)
 
 
 @compiled
@@ -124,12 +144,11 @@ def factorise(pattern: Pattern, diag: Floats, off: Floats, factor: Floats) -> in
     Returns the number of negative eigenvalues of the matrix, or SINGULAR.
     """
     col_ptr, row, target = pattern.col_ptr, pattern.row, pattern.target
-    copy = np.empty((4, 4))
     negative = 0
     k = 0
     for j in range(len(diag)):
         pivot = diag[j]
-        found = invert_pivot(pivot, copy)
+        found = invert_pivot(pivot)
         if found == SINGULAR:
             return SINGULAR
         negative += found

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from gridveil.structured.evaluate import barrier, evaluate, infeasibility, widen_slacks
 from gridveil.structured.kernel import compiled
 from gridveil.structured.layout import GridData, Iterate, LocalData, System, Values, copy_iterate
-from gridveil.structured.newton import direction
+from gridveil.structured.newton import REFINEMENTS, direction
 from gridveil.structured.optimality import barrier_slope, longest_steps, move_primal
 from gridveil.structured.symbolic import Pattern
 
@@ -186,7 +186,7 @@ def _correct(
     for _ in range(_CORRECTIONS):
         aim.balance[:] = length * aim.balance + trial_values.balance
         aim.limit[:] = length * aim.limit + trial_values.limit
-        direction(grid, local, pattern, point, aim, system, mu, shift, corrected)
+        direction(grid, local, pattern, point, aim, system, shift, REFINEMENTS, corrected)
         length, dual = longest_steps(local, point, corrected, fraction)
         trial_theta, trial_phi = _visit(grid, local, point, corrected, length, mu, trial, trial_values)
         accepted, armijo = _acceptable(known, theta, phi, slope, length, trial_theta, trial_phi)

@@ -163,13 +163,19 @@ def _infeasibility(
             answer.demand_q - task.box.q_high,
             task.box.q_low - answer.demand_q,
         ]
-    return max(float(np.max(violation, initial=0.0)) for violation in violations)
+    return _largest(violations)
 
 
-def _pushed(gradient: Floats, value: Floats, low: Floats, high: Floats) -> float:
-    """Largest gradient that no bound explains: one that pushes to a bound counts as far as the bound is away."""
+def _largest(parts: list[Floats]) -> float:
+    """Largest entry of all parts, at least zero; NaN if there is any."""
+    return float(np.max(np.concatenate(parts), initial=0.0))
+
+
+def _pushed(gradient: Floats, value: Floats, low: Floats, high: Floats) -> Floats:
+    """Gradients that no bound explains: one that pushes to a bound counts as far as the bound is away."""
     room = np.where(gradient > 0, value - low, high - value)
-    return float(np.max(np.abs(gradient) * np.clip(room, 0.0, 1.0), initial=0.0))
+    unexplained: Floats = np.abs(gradient) * np.minimum(np.maximum(room, 0.0), 1.0)
+    return unexplained
 
 
 def _stationarity(
@@ -193,35 +199,28 @@ def _stationarity(
     by_magnitude += 2 * answer.vm * (arrays.shunt_g * multipliers.price_p - arrays.shunt_b * multipliers.price_q)
     by_angle[arrays.reference] = 0.0
     cost_weight = 1.0 if isinstance(task, Dispatch) else multipliers.rows.get("cost", 0.0)
-    ends = np.stack([cost_weight * slope_low, cost_weight * slope_high]) - multipliers.price_p[arrays.gen_bus]
+    to_left, to_right = (cost_weight * slope - multipliers.price_p[arrays.gen_bus] for slope in (slope_low, slope_high))
     # At a corner of the cost any slope between the two will do.
-    by_p = np.where(ends.min(axis=0) > 0, ends.min(axis=0), np.where(ends.max(axis=0) < 0, ends.max(axis=0), 0.0))
+    by_p = np.maximum(np.minimum(to_left, to_right), 0.0) + np.minimum(np.maximum(to_left, to_right), 0.0)
     worst = [
-        float(np.max(np.abs(by_angle), initial=0.0)),
+        np.abs(by_angle),
         _pushed(by_magnitude, answer.vm, arrays.v_min, arrays.v_max),
         _pushed(by_p, answer.pg, arrays.p_min, arrays.p_max),
         _pushed(-multipliers.price_q[arrays.gen_bus], answer.qg, arrays.q_min, arrays.q_max),
-        _least(multipliers),
+        # Multipliers of inequalities must not be negative.
+        -multipliers.flow_from,
+        -multipliers.flow_to,
+        -multipliers.angle_above,
+        -multipliers.angle_below,
     ]
     if not isinstance(task, Dispatch):
         worst += _load_stationarity(arrays, task, answer)
     slopes = abs(cost_weight) * np.maximum(np.abs(slope_low), np.abs(slope_high))
-    scale = max(1.0, float(np.max(np.abs(price), initial=0.0)), float(np.max(slopes, initial=0.0)))
-    return max(worst), scale
+    scale = max(1.0, _largest([np.abs(price), slopes]))
+    return _largest(worst), scale
 
 
-def _least(multipliers: Multipliers) -> float:
-    """How negative a multiplier of an inequality is."""
-    of_inequalities = (
-        multipliers.flow_from,
-        multipliers.flow_to,
-        multipliers.angle_above,
-        multipliers.angle_below,
-    )
-    return max(float(np.max(-values, initial=0.0)) for values in of_inequalities)
-
-
-def _load_stationarity(arrays: OpfArrays, task: Nearest | Push, answer: Candidate) -> list[float]:
+def _load_stationarity(arrays: OpfArrays, task: Nearest | Push, answer: Candidate) -> list[Floats]:
     multipliers = answer.multipliers
     off_p, off_q = 2 * (answer.demand_p - task.target_p), 2 * (answer.demand_q - task.target_q)
     if isinstance(task, Push):
@@ -233,7 +232,7 @@ def _load_stationarity(arrays: OpfArrays, task: Nearest | Push, answer: Candidat
             by_q = by_q + multipliers.rows["cut"] * task.cut.weight_q
     by_p, by_q = by_p + multipliers.price_p[arrays.load_bus], by_q + multipliers.price_q[arrays.load_bus]
     if task.box is None:
-        return [float(np.max(np.abs(by_p), initial=0.0)), float(np.max(np.abs(by_q), initial=0.0))]
+        return [np.abs(by_p), np.abs(by_q)]
     return [
         _pushed(by_p, answer.demand_p, task.box.p_low, task.box.p_high),
         _pushed(by_q, answer.demand_q, task.box.q_low, task.box.q_high),
@@ -258,7 +257,7 @@ def _products(
         multiplier = multipliers.rows[name]
         room = high - value if multiplier > 0 else value - low
         products.append(_times_room(np.array([multiplier]), np.array([room])))
-    return max(float(np.max(np.abs(product), initial=0.0)) for product in products)
+    return _largest([np.abs(product) for product in products])
 
 
 def _times_room(multiplier: Floats, room: Floats) -> Floats:

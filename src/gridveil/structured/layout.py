@@ -129,6 +129,10 @@ class System(NamedTuple):
     """(M,) cap on the stiffness of each limit, as its inverse relative to gradient and admittance."""
     force: Floats
     """(M,) right-hand side that each limit leaves behind."""
+    aim: Floats
+    """(M,) product of slack and multiplier that the step aims at."""
+    aim_u: Floats
+    """(n, 2) the same for the lower, the upper bound on u."""
 
 
 @compiled
@@ -179,6 +183,8 @@ def allocate_system(n_bus: int, n_branch: int, n_blocks: int, n_local: int, n_ro
         np.zeros(4 * n_branch + 2 * n_bus + 2 * n_rows),
         np.zeros(4 * n_branch + 2 * n_bus + 2 * n_rows),
         np.zeros(4 * n_branch + 2 * n_bus + 2 * n_rows),
+        np.zeros(4 * n_branch + 2 * n_bus + 2 * n_rows),
+        np.zeros((n_local, 2)),
     )
 
 

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 _SHIFT_FIRST, _SHIFT_LEAST, _SHIFT_MOST = 1e-4, 1e-9, 1e12
 SHIFT_DUAL = 1e-10
-_REFINEMENTS = 3
+REFINEMENTS = 3
 _LEFT_OVER, _STIFFER, _LEAST_SOFTNESS = 0.1, 0.1, 1e-16
 _REFINED = 1e-11
 
@@ -150,6 +150,7 @@ def _solve_refined(
     pattern: Pattern,
     system: System,
     shift: float,
+    refinements: int,
     x: Floats,
     u: Floats,
     rho: Floats,
@@ -160,7 +161,7 @@ def _solve_refined(
     rho[:] = system.corner_rhs
     scale = np.max(np.abs(system.rhs))
     _solve_once(local, pattern, system, shift, x, u, rho)
-    for _ in range(_REFINEMENTS):
+    for _ in range(refinements):
         if _residual(grid, local, pattern, system, shift, x, u, rho) <= _REFINED * scale:
             break
         residual, residual_u = system.residual, system.residual_u
@@ -179,37 +180,57 @@ def direction(
     point: Iterate,
     constraint: Values,
     system: System,
-    mu: float,
     shift: float,
+    refinements: int,
     step: Iterate,
 ) -> None:
-    """Fill ``step`` with the Newton direction for barrier ``mu`` and the given constraint residuals."""
-    _right_hand_side(grid, local, point, constraint, system, mu)
+    """Fill ``step`` with the Newton direction for the products aimed at and the given constraint residuals."""
+    _right_hand_side(grid, local, point, constraint, system)
     solution, rho = np.empty((len(point.x), 4)), np.empty(len(local.row_low))
-    _solve_refined(grid, local, pattern, system, shift, solution, step.u, rho)
+    _solve_refined(grid, local, pattern, system, shift, refinements, solution, step.u, rho)
     step.x[:] = solution[:, :2]
     step.price[:] = solution[:, 2:]
-    _recover_limits(grid, local, point, constraint, system, mu, step)
+    _recover_limits(grid, local, point, constraint, system, step)
     for k in range(len(point.u)):
         if local.low[k] > -inf:
             below, z_low = point.u[k] - local.low[k], point.u_bound[k, 0]
-            step.u_bound[k, 0] = (mu - z_low * step.u[k]) / below - z_low
+            step.u_bound[k, 0] = (system.aim_u[k, 0] - z_low * step.u[k]) / below - z_low
         if local.high[k] < inf:
             above, z_high = local.high[k] - point.u[k], point.u_bound[k, 1]
-            step.u_bound[k, 1] = (mu + z_high * step.u[k]) / above - z_high
+            step.u_bound[k, 1] = (system.aim_u[k, 1] + z_high * step.u[k]) / above - z_high
 
 
 @compiled
-def _right_hand_side(
-    grid: GridData, local: LocalData, point: Iterate, constraint: Values, system: System, mu: float
-) -> None:
+def aim_at(system: System, mu: float) -> None:
+    """Aim at one product of distance and multiplier everywhere."""
+    system.aim[:] = mu
+    system.aim_u[:] = mu
+
+
+@compiled
+def aim_beyond(system: System, predictor: Iterate, mu: float, most: float) -> None:
+    """Aim at ``mu`` less the product of steps that the predictor neglected, but at most ``most`` away."""
+    for i in range(len(system.aim)):
+        system.aim[i] = mu - _within(predictor.slack[i] * predictor.limit[i], most)
+    for k in range(len(predictor.u)):
+        system.aim_u[k, 0] = mu - _within(predictor.u[k] * predictor.u_bound[k, 0], most)
+        system.aim_u[k, 1] = mu + _within(predictor.u[k] * predictor.u_bound[k, 1], most)
+
+
+@compiled
+def _within(value: float, most: float) -> float:
+    return min(max(value, -most), most)
+
+
+@compiled
+def _right_hand_side(grid: GridData, local: LocalData, point: Iterate, constraint: Values, system: System) -> None:
     rhs, force = system.rhs, system.force
     n_bus, n_branch, n_rows = len(rhs), len(grid.branch_from), len(local.row_low)
     # What each limit exerts on its variables when its slack and multiplier are eliminated.
     for i in range(len(force)):
         force[i] = 0.0
         if local.active[i]:
-            force[i] = system.stiffness[i] * (constraint.limit[i] - point.slack[i] + mu / point.limit[i])
+            force[i] = system.stiffness[i] * (constraint.limit[i] - point.slack[i] + system.aim[i] / point.limit[i])
     for i in range(n_bus):
         rhs[i, 0] = -system.gradient_x[i, 0]
         rhs[i, 1] = -system.gradient_x[i, 1] - force[4 * n_branch + i] + force[4 * n_branch + n_bus + i]
@@ -235,15 +256,15 @@ def _right_hand_side(
     for k in range(len(point.u)):
         pull = system.gradient_u[k]
         if local.low[k] > -inf:
-            pull -= mu / (point.u[k] - local.low[k])
+            pull -= system.aim_u[k, 0] / (point.u[k] - local.low[k])
         if local.high[k] < inf:
-            pull += mu / (local.high[k] - point.u[k])
+            pull += system.aim_u[k, 1] / (local.high[k] - point.u[k])
         system.rhs_u[k] = -pull
 
 
 @compiled
 def _recover_limits(
-    grid: GridData, local: LocalData, point: Iterate, constraint: Values, system: System, mu: float, step: Iterate
+    grid: GridData, local: LocalData, point: Iterate, constraint: Values, system: System, step: Iterate
 ) -> None:
     """Steps of limit multipliers from the step of the variables, of slacks from those of the multipliers."""
     n_bus, n_branch, n_rows = len(point.x), len(grid.branch_from), len(local.row_low)
@@ -268,7 +289,7 @@ def _recover_limits(
         change[above + n_rows] = -change[above]
     for i in range(len(change)):
         if local.active[i]:
-            wanted = mu / point.limit[i] - point.slack[i]
+            wanted = system.aim[i] / point.limit[i] - point.slack[i]
             step.limit[i] = system.stiffness[i] * (change[i] + constraint.limit[i] + wanted)
             # Complementarity gives the slack: the limit itself would, as a difference of large numbers.
             step.slack[i] = wanted - point.slack[i] * step.limit[i] / point.limit[i]

@@ -11,6 +11,7 @@ from gridveil.structured.layout import Iterate, LocalData, System, Values
 # Prices up to this many units of the scaled objective leave the tolerance on duals as it is.
 _PRICE_SCALE = 10.0
 _CENTRAL_RATIO = 1e10
+_LEAST_SHARE = 0.01
 
 
 class Error(NamedTuple):
@@ -94,6 +95,28 @@ def longest_steps(local: LocalData, point: Iterate, step: Iterate, fraction: flo
             if step.u_bound[k, side] < -fraction * point.u_bound[k, side]:
                 dual = min(dual, -fraction * point.u_bound[k, side] / step.u_bound[k, side])
     return primal, dual
+
+
+@compiled
+def reachable_share(local: LocalData, point: Iterate, predictor: Iterate) -> float:
+    """Share of the mean product to aim at (Mehrotra 1992): the cube of what a step to products of zero would leave."""
+    primal, dual = longest_steps(local, point, predictor, 1.0)
+    before, after = 0.0, 0.0
+    for i in range(len(point.slack)):
+        if local.active[i]:
+            before += point.slack[i] * point.limit[i]
+            after += (point.slack[i] + primal * predictor.slack[i]) * (point.limit[i] + dual * predictor.limit[i])
+    for k in range(len(point.u)):
+        move = primal * predictor.u[k]
+        if local.low[k] > -inf:
+            below, multiplier = point.u[k] - local.low[k], point.u_bound[k, 0]
+            before += below * multiplier
+            after += (below + move) * (multiplier + dual * predictor.u_bound[k, 0])
+        if local.high[k] < inf:
+            above, multiplier = local.high[k] - point.u[k], point.u_bound[k, 1]
+            before += above * multiplier
+            after += (above - move) * (multiplier + dual * predictor.u_bound[k, 1])
+    return min(max((after / before) ** 3, _LEAST_SHARE), 1.0)
 
 
 @compiled

@@ -138,6 +138,7 @@ class SolveStatus(StrEnum):
     ITERATION_LIMIT = "iteration limit reached"
     SINGULAR = "no regular Newton system found"
     NO_STEP = "no acceptable step found"
+    STALLED = "steps too short to get anywhere"
     INFEASIBLE = "power cannot be balanced near any point found"
     DIVERGED = "iterates are no longer numbers"
     CHECK_FAILED = "independent optimality check failed"

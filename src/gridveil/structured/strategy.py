@@ -13,7 +13,15 @@ from gridveil.structured.layout import Iterate, LocalData, allocate_values
 from gridveil.structured.lowering import OrderedGrid
 from gridveil.structured.problem import SolveStatus
 from gridveil.structured.tasks import LoweredTask
-from gridveil.structured.warm import WarmStart, cold_start, is_feasible, near_iterate, softened_start, warm_iterate
+from gridveil.structured.warm import (
+    WarmStart,
+    cold_start,
+    has_multipliers,
+    is_feasible,
+    near_iterate,
+    softened_start,
+    warm_iterate,
+)
 
 _STATUS = {
     ipm.CONVERGED: SolveStatus.CONVERGED,
@@ -21,6 +29,7 @@ _STATUS = {
     ipm.SINGULAR_SYSTEM: SolveStatus.SINGULAR,
     ipm.NO_STEP: SolveStatus.NO_STEP,
     ipm.DIVERGED: SolveStatus.DIVERGED,
+    ipm.STALLED: SolveStatus.STALLED,
 }
 # Larger starts save iterations, but lead a dispatch to poorer local optima more often (case1888_rte from 10).
 _DISPATCH_MU, _BAND_MU, _COLD_HELD_MU = 1.0, 10.0, 0.1
@@ -31,6 +40,8 @@ _SOFT_TOLERANCE = 1e-5
 # Iterations of a run: most need 10 to 50.
 _WARM_ITERATIONS, _NEAR_ITERATIONS, _BRIEF_ITERATIONS, _THOROUGH_ITERATIONS = 50, 120, 120, 300
 _SOFT_ITERATIONS = 130
+# Short steps running after which a run makes room for what is tried next.
+_PATIENCE = 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,9 +61,7 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
     """
     work = _Work(grid, task, tolerance, _THOROUGH_ITERATIONS if thorough else _BRIEF_ITERATIONS)
     if warm is not None:
-        last = work.run(task.data, *warm_iterate(grid, task, warm), limit=_WARM_ITERATIONS)
-        if last.status is not SolveStatus.CONVERGED and is_feasible(grid, task, warm):
-            last = _near(work, warm)
+        last = _warm(work, warm)
         if last.status is SolveStatus.CONVERGED:
             return last
     free_mu = _BAND_MU if task.rows else _DISPATCH_MU
@@ -65,13 +74,24 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
     return last if last.status is SolveStatus.CONVERGED else _restored(work, last)
 
 
+def _warm(work: _Work, warm: WarmStart) -> Attempt:
+    """Run from an earlier point with its multipliers; without them if they say nothing or lead nowhere."""
+    grid, task = work.grid, work.task
+    feasible = is_feasible(grid, task, warm)
+    if feasible and not has_multipliers(task, warm):
+        return _near(work, warm)
+    last = work.run(task.data, *warm_iterate(grid, task, warm, feasible), limit=_WARM_ITERATIONS, patience=_PATIENCE)
+    return _near(work, warm) if feasible and last.status is not SolveStatus.CONVERGED else last
+
+
 def attempt_near(grid: OrderedGrid, task: LoweredTask, known: WarmStart, tolerance: float) -> Attempt:
     """Run from a primal point that is feasible or nearly so."""
     return _near(_Work(grid, task, tolerance, _NEAR_ITERATIONS), known)
 
 
 def _near(work: _Work, known: WarmStart) -> Attempt:
-    last = work.run(work.task.data, *near_iterate(work.grid, work.task, known), limit=_NEAR_ITERATIONS)
+    start = near_iterate(work.grid, work.task, known)
+    last = work.run(work.task.data, *start, limit=_NEAR_ITERATIONS, patience=_PATIENCE)
     if last.status is SolveStatus.CONVERGED:
         return last
     return work.run(work.task.data, *near_iterate(work.grid, work.task, known), free=False, limit=_NEAR_ITERATIONS)
@@ -125,7 +145,7 @@ class _Work:
     def run_cold(self, mu: float, *, free: bool) -> Attempt:
         task = self.task
         point = cold_start(self.grid.data, task.data, self.grid.no_load, task.start[task.free], mu)
-        return self.run(task.data, point, mu, free=free)
+        return self.run(task.data, point, mu, free=free, patience=_PATIENCE if free else None)
 
     def run(
         self,
@@ -136,8 +156,10 @@ class _Work:
         free: bool = True,
         tolerance: float | None = None,
         limit: int | None = None,
+        patience: int | None = None,
     ) -> Attempt:
-        settings = ipm.Settings(tolerance or self._tolerance, limit or self._max_iterations, mu, free)
+        most = limit or self._max_iterations
+        settings = ipm.Settings(tolerance or self._tolerance, most, mu, free, patience or most + 1)
         history = np.zeros((settings.max_iterations + 1, 8))
         outcome = ipm.run(self.grid.data, local, self.grid.order.pattern, point, settings, history)
         self._iterations += outcome.iterations

@@ -21,7 +21,7 @@ _WARM_PUSH, _WARM_MU = 1e-3, 1e-4
 _NEAR_PUSH, _NEAR_MU = 1e-6, 1e-5
 _FEASIBLE = 1e-6
 # The same without multipliers to go by.
-_NEAR_PRIMAL_PUSH, _NEAR_PRIMAL_MU = 1e-5, 1e-2
+_NEAR_PRIMAL_PUSH, _NEAR_PRIMAL_MU = 3e-4, 0.1
 # Without multipliers to start from, the barrier parameter starts here.
 _PRIMAL_MU = 1.0
 # Weight of the steepest cost below which a band is slack and its multipliers say nothing about prices.
@@ -79,13 +79,16 @@ def _limits(grid: GridData, local: LocalData, point: Iterate) -> Floats:
     return values.limit
 
 
-def warm_iterate(grid: OrderedGrid, task: LoweredTask, warm: WarmStart) -> tuple[Iterate, float]:
+def has_multipliers(task: LoweredTask, warm: WarmStart) -> bool:
+    """Whether the multipliers of an earlier solution say something about those of the task."""
+    return _conversion(task, warm) != 0.0
+
+
+def warm_iterate(grid: OrderedGrid, task: LoweredTask, warm: WarmStart, feasible: bool) -> tuple[Iterate, float]:
     """Start where an earlier solution ended, away from bounds, with a barrier parameter to match."""
     local = task.data
     scale = task.objective.scale * _conversion(task, warm)
     if scale == 0.0:
-        if is_feasible(grid, task, warm):
-            return near_iterate(grid, task, warm)
         u = _inside(local, _local_values(task, warm), _WARM_PUSH)
         return cold_start(grid.data, local, warm.x, u, _PRIMAL_MU), _PRIMAL_MU
     n_rows, n_limits = len(task.rows), len(local.active)
@@ -97,7 +100,7 @@ def warm_iterate(grid: OrderedGrid, task: LoweredTask, warm: WarmStart) -> tuple
             multiplier = warm.rows.get(row.name, (0.0, 0.0))[side]
             limit[n_shared + side * n_rows + r] = multiplier * scale / row.scale
     known = _primal(task, warm)._replace(price=scale * warm.price, limit=limit, u_bound=scale * warm.u_bound[task.free])
-    push, mu = (_NEAR_PUSH, _NEAR_MU) if is_feasible(grid, task, warm) else (_WARM_PUSH, _WARM_MU)
+    push, mu = (_NEAR_PUSH, _NEAR_MU) if feasible else (_WARM_PUSH, _WARM_MU)
     return moved_inside(grid.data, local, known, push, mu), mu
 
 
