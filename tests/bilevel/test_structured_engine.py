@@ -109,3 +109,21 @@ def test_a_release_at_the_edge_of_feasibility_is_solved_by_structure():
         assert followers[1].cost <= joint.cost * (1 + 1e-6)
         by_structure += all(follower.detail == BY_STRUCTURE for follower in followers)
     assert by_structure >= 5
+
+
+def test_a_high_point_far_away_can_be_approached(monkeypatch):
+    """Where the direct solve fails, shares of the noisy data lead to the same high point as Ipopt's."""
+    case, model, ours, ipopt = engines("case14_ieee")
+    band = Tolerance.parse("1%").around(solve_true(case, model, ours.solve_afresh).cost, TargetSource.PUBLIC)
+    noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=10.0, seed=2).values)
+    solve = StructuredSolver.solve
+
+    def cold_fails_far_away(self, task, *, warm=None, thorough=True):
+        solution = solve(self, task, warm=warm, thorough=thorough)
+        far = warm is None and np.array_equal(np.concatenate([task.target_p, task.target_q]), noisy)
+        return replace(solution, status=SolveStatus.NO_STEP) if far else solution
+
+    monkeypatch.setattr(StructuredSolver, "solve", cold_fails_far_away)
+    mine, theirs = ours.highpoint(noisy, band), ipopt.highpoint(noisy, band)
+    assert mine.detail == BY_STRUCTURE and theirs.converged
+    assert mine.delta == pytest.approx(theirs.delta, rel=1e-3)

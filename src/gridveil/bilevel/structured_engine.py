@@ -27,6 +27,8 @@ BY_STRUCTURE = "structured solver"
 # Room, per unit, that joint problems leave at every limit of the network. Demands that can only just be served have a follower with
 # huge prices, which anybody's solver finds hard; this much costs about 0.2 % of δ where noise is large.
 INTERIOR = 1e-4
+# Shares of d̃ by which HPR approaches it.
+APPROACH = (0.1, 0.3, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,23 @@ class StructuredEngine(Engine):
 
     def highpoint(self, noisy: Vector, band: CostTarget) -> JointSolution:
         """HPR."""
-        return self._joint(self._nearest(noisy, band, None), noisy, None) or super().highpoint(noisy, band)
+        found = self._joint(self._nearest(noisy, band, None), noisy, None) or self._approached_highpoint(noisy, band)
+        return found or super().highpoint(noisy, band)
+
+    def _approached_highpoint(self, noisy: Vector, band: CostTarget) -> JointSolution | None:
+        """HPR for shares of d̃, each from the last one, where d̃ itself is too far from anything that can be served.
+
+        From so far away the high point hardly moves, and its multipliers grow with the distance.
+        """
+        found, last_share = None, APPROACH[0]
+        for share in APPROACH:
+            warm, nearer = _warm_of(found), share * noisy
+            start = warm.scaled(share / last_share) if warm is not None else None
+            found = self._joint(self._nearest(nearer, band, None), nearer, start)
+            if found is None:
+                return None
+            last_share = share
+        return found
 
     def nearest_feasible(self, d: Vector) -> JointSolution:
         """HPR without its band."""

@@ -60,13 +60,15 @@ _STIFFEST = 1e8
 class Settings(NamedTuple):
     """Scalars of a run; ``free`` lets the barrier parameter follow the iterate while that makes progress.
 
-    ``patience`` is how many short steps running it takes before giving up.
+    ``mu_per_infeasibility`` keeps the barrier parameter up while constraints are violated (per unit); ``patience`` is how
+    many short steps running it takes before giving up.
     """
 
     tolerance: float
     max_iterations: int
     mu: float
     free: bool
+    mu_per_infeasibility: float
     patience: int
 
 
@@ -247,7 +249,8 @@ def run(
             status = SINGULAR_SYSTEM
             break
         last_shift = shift if shift > 0.0 else last_shift
-        mu = _find_direction(grid, local, pattern, point, work, shift, mu, free, _LEAST_MU * settings.tolerance)
+        least = max(_LEAST_MU * settings.tolerance, settings.mu_per_infeasibility * error.primal)
+        mu = _find_direction(grid, local, pattern, point, work, shift, mu, free, least)
         if not is_finite(work.step):
             status = DIVERGED
             break

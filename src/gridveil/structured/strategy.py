@@ -12,7 +12,7 @@ from gridveil.structured.evaluate import evaluate
 from gridveil.structured.layout import Iterate, LocalData, allocate_values
 from gridveil.structured.lowering import OrderedGrid
 from gridveil.structured.problem import SolveStatus
-from gridveil.structured.tasks import LoweredTask
+from gridveil.structured.tasks import SQUARED_DISTANCE, LoweredTask
 from gridveil.structured.warm import (
     WarmStart,
     cold_start,
@@ -33,6 +33,8 @@ _STATUS = {
 }
 # Larger starts save iterations, but lead a dispatch to poorer local optima more often (case1888_rte from 10).
 _DISPATCH_MU, _BAND_MU, _COLD_HELD_MU = 1.0, 10.0, 0.1
+# With a distance as the objective some runs get to the limits before they get to the balances: this holds them up.
+_DISTANCE_MU_PER_INFEASIBILITY = 0.03
 _ELASTIC_MU, _ELASTIC_TOLERANCE = 0.1, 1e-5
 # More power than this traded by the elastic problem, per unit at one bus, means that no balance exists nearby.
 _TRADED = 1e-3
@@ -66,6 +68,8 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
             return last
     free_mu = _BAND_MU if task.rows else _DISPATCH_MU
     last = work.run_cold(free_mu, free=True)
+    if last.status is not SolveStatus.CONVERGED and task.objective.name == SQUARED_DISTANCE:
+        last = work.run_cold(free_mu, free=True, mu_per_infeasibility=_DISTANCE_MU_PER_INFEASIBILITY)
     if last.status is not SolveStatus.CONVERGED:
         last = _softened(work, free_mu)
     if not thorough or last.status is SolveStatus.CONVERGED:
@@ -142,10 +146,11 @@ class _Work:
         self._tolerance, self._max_iterations = tolerance, max_iterations
         self._iterations = self._factorisations = 0
 
-    def run_cold(self, mu: float, *, free: bool) -> Attempt:
+    def run_cold(self, mu: float, *, free: bool, mu_per_infeasibility: float = 0.0) -> Attempt:
         task = self.task
         point = cold_start(self.grid.data, task.data, self.grid.no_load, task.start[task.free], mu)
-        return self.run(task.data, point, mu, free=free, patience=_PATIENCE if free else None)
+        patience = _PATIENCE if free else None
+        return self.run(task.data, point, mu, free=free, patience=patience, mu_per_infeasibility=mu_per_infeasibility)
 
     def run(
         self,
@@ -157,9 +162,12 @@ class _Work:
         tolerance: float | None = None,
         limit: int | None = None,
         patience: int | None = None,
+        mu_per_infeasibility: float = 0.0,
     ) -> Attempt:
         most = limit or self._max_iterations
-        settings = ipm.Settings(tolerance or self._tolerance, most, mu, free, patience or most + 1)
+        settings = ipm.Settings(
+            tolerance or self._tolerance, most, mu, free, mu_per_infeasibility, patience or most + 1
+        )
         history = np.zeros((settings.max_iterations + 1, 8))
         outcome = ipm.run(self.grid.data, local, self.grid.order.pattern, point, settings, history)
         self._iterations += outcome.iterations

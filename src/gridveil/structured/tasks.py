@@ -23,6 +23,7 @@ _DISTANCE_SCALE = 100.0
 _START_PUSH = 1e-2
 # The ball's row is measured in distance; below this radius² the scale no longer grows.
 _LEAST_RADIUS_SQUARED = 1e-8
+SQUARED_DISTANCE = "squared distance"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -163,7 +164,7 @@ def _objective_and_rows(
         reach = 0.5 / np.sqrt(max(task.delta, _LEAST_RADIUS_SQUARED))
         ball = Separable(name="ball", linear=none, quadratic=twice_loads, scale=float(reach), high=task.delta)
         return total, (band, ball)
-    distance = Separable(name="squared distance", linear=none, quadratic=twice_loads, scale=_DISTANCE_SCALE)
+    distance = Separable(name=SQUARED_DISTANCE, linear=none, quadratic=twice_loads, scale=_DISTANCE_SCALE)
     banded = (band,) if has_band(task) else ()
     if task.cut is None:
         return distance, banded

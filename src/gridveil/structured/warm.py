@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,17 @@ class WarmStart:
     """Name of the objective that the multipliers belong to."""
     cost_weight: float
     """What a unit of cost weighs in that objective; the other multipliers follow it, so they convert to a dispatch."""
+
+    def scaled(self, factor: float) -> WarmStart:
+        """The same point with all multipliers ``factor`` times as large."""
+        return replace(
+            self,
+            price=factor * self.price,
+            limit=factor * self.limit,
+            u_bound=factor * self.u_bound,
+            rows={name: (factor * above, factor * below) for name, (above, below) in self.rows.items()},
+            cost_weight=factor * self.cost_weight,
+        )
 
 
 def cold_start(grid: GridData, local: LocalData, voltages: Floats, u_start: Floats, mu: float) -> Iterate:
