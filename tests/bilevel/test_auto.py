@@ -114,3 +114,20 @@ def test_nothing_outside_the_band_is_returned():
     result = solve_auto(Engine(program), np.array([0.5]), band(10.0, 0.1))
     assert result.ending is Ending.NO_BRACKET and result.d is None
     assert solve_auto(Engine(one_dimensional().program), np.array([1.0]), band(-5.0, 1.0)).ending is Ending.NO_HIGHPOINT
+
+
+def test_a_lower_optimum_that_a_fresh_solve_finds_is_cut_from_there():
+    """Fresh solves find a tenth of β less than the follower does: one more cut, no new search."""
+    known = supply([1.0, 2.0], [1.0, 4.0])
+    optimum = known.optimum(np.array([1.0, 1.5]))
+    target = band(optimum, 0.02 * optimum)
+
+    class Surprised(Engine):
+        def verify(self, joint, known, band):
+            solution = super().verify(joint, known, band)
+            return replace(solution, cost=solution.cost - 0.1 * band.beta)
+
+    result = solve_auto(Surprised(known.program), np.array([0.4, 1.1]), target)
+    kinds = [step.kind for step in result.history]
+    assert result.verified and kinds[-3:] == [StepKind.VERIFICATION, StepKind.CUT, StepKind.VERIFICATION], kinds
+    assert not target.contains(result.history[-3].cost) and target.contains(result.cost)

@@ -22,7 +22,7 @@ from gridveil.bilevel.algorithm1 import BALL_SLACK, CALL_LIMIT, ETA, double_and_
 from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.relaxations import HalfSpace, JointSolution
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
-from gridveil.bilevel.run import Run
+from gridveil.bilevel.run import Candidate, Run
 from gridveil.privacy.noisy import CostTarget
 from gridveil.programs import FollowerSolution
 
@@ -36,12 +36,14 @@ SMALL_GAIN = 1e-3  # share of δ: a polish that gains less is the last
 MOST_CUTS = 5  # towards the band from below, before O↑ takes over
 MOST_POLISHES = 8
 MOST_PUSHES = 40
+MOST_REFUSALS = 3
 OVERSHOOT = 1.5  # how much more than it missed by a cut asks for when it is repeated
 FLAT = 1e-6  # prices below this share of |f̃| per unit of d say nothing
 GROWTH = 1.5  # of the radius, while no estimate of where the band begins is to be had
 SMALLEST_RADIUS = 1e-4
 LONGEST_STEP = 10.0  # of the first guess, in radii of the high point
 SATURATION = 0.01  # share of β below the upper edge
+SATURATED_SHARE = 0.25  # of the bracket: where the band limits O↑, its edge is usually near the lower end
 MOST_FAILURES = 4
 
 
@@ -55,7 +57,7 @@ def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResu
     _polish(run)
     if _search_root(run):
         _polish(run)
-    if not run.confirm() and run.highpoint is not None:
+    if not _confirm(run) and run.highpoint is not None:
         # Nothing was found, or a fresh solve found another optimum of the follower at every point that was.
         refused = bool(run.candidates)
         run.candidates.clear()
@@ -106,6 +108,25 @@ def _polish(run: Run) -> None:
         if run.upper > (1 - SMALL_GAIN) * best.delta:
             return
         warm = reached[0] if reached is not None else None
+
+
+def _confirm(run: Run) -> bool:
+    """Verify the best point; where a fresh solve finds a lower optimum of the follower, cut again from that.
+
+    Should this lead nowhere, any other point will do.
+    """
+    candidate = run.best
+    for _ in range(MOST_REFUSALS):
+        if candidate is None:
+            break
+        fresh = run.verify(candidate)
+        if run.confirmed is not None:
+            return True
+        if not (fresh.converged and fresh.cost < run.band.lower):
+            break
+        reached = _cut_step(run, StepKind.CUT, candidate.joint, fresh, 0.0, candidate.joint)
+        candidate = Candidate(*reached) if reached is not None and run.band.contains(reached[1].cost) else None
+    return run.confirm()
 
 
 def _cut_step(
@@ -208,8 +229,10 @@ class _Bracket:
         if run.best is None:
             return GROWTH * root
         high = math.sqrt(run.upper)
-        if self._high is None or not math.isfinite(missing) or self.failed:
+        if self.failed or not math.isfinite(missing):
             return self._middle_of_widest_gap(low, high)
+        if self._high is None:
+            return low + SATURATED_SHARE * (high - low)
         share = -missing / (self._high[1] - missing)
         guess = low + min(max(share, 0.01), 0.99) * (high - low)
         return min(guess * (1 + AIM_INSIDE), (low + 3 * high) / 4)

@@ -145,13 +145,19 @@ class Run:
         """Verify the best point afresh; if a fresh solve refuses it, the next nearest is tried."""
         nearest_first = sorted(self.candidates, key=lambda candidate: candidate.delta)
         for candidate in nearest_first[:MOST_VERIFICATIONS]:
-            clock = time.perf_counter()
-            solution = self.engine.verify(candidate.joint, candidate.follower, self.target)
-            self._record_verification(candidate, solution, clock)
-            if solution.converged and self.target.contains(solution.cost):
-                self.confirmed = candidate, solution
+            self.verify(candidate)
+            if self.confirmed is not None:
                 return True
         return False
+
+    def verify(self, candidate: Candidate) -> FollowerSolution:
+        """Solve O at a candidate afresh; it is confirmed if that is in the band."""
+        clock = time.perf_counter()
+        solution = self.engine.verify(candidate.joint, candidate.follower, self.target)
+        self._record_verification(candidate, solution, clock)
+        if solution.converged and self.target.contains(solution.cost):
+            self.confirmed = candidate, solution
+        return solution
 
     def finish(self, ending: Ending) -> BilevelResult:
         """Pack everything up, with the point that was confirmed."""
