@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -166,8 +166,11 @@ class StructuredEngine(Engine):
         return found or super().cut(noisy, band, cut, start, None)
 
     def follow(self, joint: JointSolution, previous: FollowerSolution | None) -> FollowerSolution:
-        """O(d) warm from the joint point's own multipliers; Ipopt from its x if that fails or ends above f(x)."""
-        return super().follow(joint, _as_previous(joint) or previous)
+        """O(d) warm from the joint point's own multipliers; Ipopt from its x if that fails or ends above f(x).
+
+        Where the band is slack these say nothing about prices, and those of the last follower serve instead.
+        """
+        return super().follow(joint, _as_previous(joint, _warm_of(previous)) or previous)
 
     def _start(self, joint: JointSolution) -> WarmStart:
         """A joint point as a start: with its multipliers, or without if Ipopt found it."""
@@ -234,10 +237,12 @@ def _warm_of(known: JointSolution | FollowerSolution | None) -> WarmStart | None
     return point.warm if isinstance(point, StructuredPoint) else None
 
 
-def _as_previous(joint: JointSolution) -> FollowerSolution | None:
+def _as_previous(joint: JointSolution, last: WarmStart | None) -> FollowerSolution | None:
     """The joint point as the follower's warm start, if the structured solver found it."""
-    if not isinstance(joint.point, StructuredPoint):
+    own = _warm_of(joint)
+    if own is None or not isinstance(joint.point, StructuredPoint):
         return None
+    warm = last.at(own) if last is not None and last.priced and not own.priced else own
     return FollowerSolution(
         status=joint.status,
         cost=joint.cost,
@@ -246,5 +251,5 @@ def _as_previous(joint: JointSolution) -> FollowerSolution | None:
         iterations=0,
         seconds=0.0,
         detail=joint.detail,
-        point=joint.point,
+        point=replace(joint.point, warm=warm),
     )

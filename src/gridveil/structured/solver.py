@@ -95,6 +95,7 @@ class StructuredSolver:
             target=np.concatenate([demand_p, demand_q]),
             objective="none",
             cost_weight=0.0,
+            priced=False,
         )
 
     def _run(self, task: Task, attempt: Callable[[OrderedGrid, LoweredTask], Attempt]) -> Solution:
@@ -170,7 +171,7 @@ class StructuredSolver:
 
 
 def _warm_start(lowered: LoweredTask, point: Iterate, u: Floats) -> WarmStart:
-    from gridveil.structured.warm import WarmStart
+    from gridveil.structured.warm import LEAST_WEIGHT, WarmStart
 
     scale = lowered.objective.scale
     n_rows = len(lowered.rows)
@@ -193,4 +194,5 @@ def _warm_start(lowered: LoweredTask, point: Iterate, u: Floats) -> WarmStart:
         target=np.concatenate([lowered.target_p, lowered.target_q]),
         objective=lowered.objective.name,
         cost_weight=above - below,
+        priced=(above - below) * float(np.max(np.abs(lowered.cost.linear), initial=0.0)) > LEAST_WEIGHT,
     )

@@ -25,7 +25,7 @@ _NEAR_PRIMAL_PUSH, _NEAR_PRIMAL_MU = 3e-4, 0.1
 # Without multipliers to start from, the barrier parameter starts here.
 _PRIMAL_MU = 1.0
 # Weight of the steepest cost below which a band is slack and its multipliers say nothing about prices.
-_LEAST_WEIGHT = 1e-3
+LEAST_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -48,6 +48,12 @@ class WarmStart:
     """Name of the objective that the multipliers belong to."""
     cost_weight: float
     """What a unit of cost weighs in that objective; the other multipliers follow it, so they convert to a dispatch."""
+    priced: bool
+    """Whether that weight is large enough for the multipliers to say something about prices."""
+
+    def at(self, other: WarmStart) -> WarmStart:
+        """These multipliers at the primal point of another start."""
+        return replace(self, x=other.x, u=other.u, free=other.free, target=other.target)
 
     def scaled(self, factor: float) -> WarmStart:
         """The same point with all multipliers ``factor`` times as large."""
@@ -172,10 +178,7 @@ def _conversion(task: LoweredTask, warm: WarmStart) -> float:
     """Factor from the multipliers of the earlier objective to those of the task's; zero if there is none."""
     if warm.objective == task.objective.name:
         return 1.0
-    steepest = float(np.max(np.abs(task.cost.linear), initial=0.0))
-    if task.objective is task.cost and warm.cost_weight * steepest > _LEAST_WEIGHT:
-        return 1.0 / warm.cost_weight
-    return 0.0
+    return 1.0 / warm.cost_weight if task.objective is task.cost and warm.priced else 0.0
 
 
 def _local_values(task: LoweredTask, warm: WarmStart) -> Floats:
