@@ -50,13 +50,15 @@ MOST_FAILURES = 4
 def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResult:
     """(BL) by price cuts and root search; never farther than Algorithm 1 by more than CHECK, where O is monotone."""
     run = Run(engine, noisy, target)
-    ending = run.start_from_highpoint()
-    if ending is not None:
-        return run.finish(ending)
-    _cut_from_below(run)
-    _polish(run)
-    if _search_root(run):
+    at_once = run.start_from_highpoint()
+    if at_once is Ending.NO_HIGHPOINT:
+        return run.finish(at_once)
+    if at_once is None:
+        _cut_from_below(run)
         _polish(run)
+        if _search_root(run):
+            _polish(run)
+    first = run.candidates[0] if at_once is not None else None
     if not _confirm(run) and run.highpoint is not None:
         # Nothing was found, or a fresh solve found another optimum of the follower at every point that was.
         refused = bool(run.candidates)
@@ -65,6 +67,8 @@ def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResu
         double_and_bisect(run, ETA, CALL_LIMIT)
         if not refused:
             _polish(run)
+    if at_once is not None and run.confirmed is not None and run.confirmed[0] is first:
+        return run.finish(at_once)
     return run.finish(Ending.POLISHED if run.confirmed or run.candidates else Ending.NO_BRACKET)
 
 
