@@ -6,8 +6,9 @@ underestimates it, so the point reached is in the band, every further cut from t
 only shrink: the polish. Where O is flat or kinked the cut may fail; then O↑ finds the band, by a root search in √δ.
 
 At the end O↑ is asked once whether it reaches the band a little nearer than the best point. If it does, the search
-goes on there; if it does not, Algorithm 1 (whose bracket that would be) cannot do better by more than CHECK. Should all of
-this find nothing, Algorithm 1 itself is the last resort.
+goes on there; if it does not, Algorithm 1 (whose bracket that would be) cannot do better by more than CHECK. Then the best
+point is verified afresh; where that finds a lower optimum of the follower, the next cut starts from it. Should all of this
+find nothing, Algorithm 1 itself is the last resort.
 """
 
 from __future__ import annotations
