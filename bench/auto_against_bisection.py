@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import sys
-import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -32,6 +31,7 @@ from gridveil.networks.model import build_model
 from gridveil.privacy.curator import solve_true
 from gridveil.privacy.noisy import CostTarget, TargetSource
 from gridveil.privacy.simulation import NoiseSites, simulate_laplace
+from gridveil.study.trial import noise_stream
 
 UP_TO_300 = [
     "case14_ieee", "case24_ieee_rts", "case29_edin", "case30_as", "case30_fsr", "case30_ieee", "case39_epri", "case57_ieee",
@@ -64,7 +64,7 @@ def run_network(name: str, alphas: list[float], seeds: int, rows: Path, done: se
             for seed in range(seeds):
                 if (name, alpha, beta, seed) in done or (name in GAS and alpha > GAS_LARGEST_ALPHA):
                     continue
-                stream = zlib.crc32(f"{name} {seed}".encode())
+                stream = noise_stream(name, seed)
                 noisy = simulate_laplace(case.demand, epsilon=1.0, alpha=alpha, seed=stream, sites=NoiseSites.POSITIVE)
                 d = model.layout.to_program(noisy.values)
                 auto, paper = solve_auto(engine, d, band), solve_bilevel(engine, d, band, eta=ETA)

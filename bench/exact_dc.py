@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +27,7 @@ from gridveil.networks.power import PowerNetwork
 from gridveil.privacy.noisy import CostTarget, TargetSource
 from gridveil.privacy.simulation import simulate_laplace
 from gridveil.secret import SecretDemand
+from gridveil.study.trial import noise_stream
 
 NETWORKS = ["case5_pjm", "case14_ieee", "case24_ieee_rts", "case30_ieee", "case39_epri"]
 ETA = 1e-5
@@ -48,7 +48,7 @@ def run_network(name: str, alpha: float, beta: float, seeds: list[int], time_lim
     band = CostTarget(value=true.cost, beta=beta * true.cost, source=TargetSource.PUBLIC)
     for seed in seeds:
         # A stream of its own for each network: with a common one, a lucky draw would repeat in every row of the table.
-        stream = zlib.crc32(f"{name} {seed}".encode())
+        stream = noise_stream(name, seed)
         noisy = simulate_laplace(active, epsilon=1.0, alpha=alpha, seed=stream).values
         exact = exact_bilevel_dc(network, noisy, band, time_limit=time_limit)
         paper = solve_bilevel(engine, noisy, band, eta=ETA)

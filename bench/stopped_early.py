@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import zlib
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from gridveil.networks.model import build_model
 from gridveil.privacy.curator import solve_at, solve_true
 from gridveil.privacy.noisy import CostTarget, TargetSource
 from gridveil.privacy.simulation import NoiseSites, simulate_laplace
+from gridveil.study.trial import noise_stream
 
 Vector = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ def measure(name: str, alpha: float, seeds: int, most: int) -> None:
     band = CostTarget(value=cost, beta=BETA * cost, source=TargetSource.PUBLIC)
     rows = []
     for seed in range(seeds):
-        stream = zlib.crc32(f"{name} {seed}".encode())
+        stream = noise_stream(name, seed)
         noise = simulate_laplace(case.demand, epsilon=1.0, alpha=alpha, seed=stream, sites=NoiseSites.POSITIVE)
         noisy = model.layout.to_program(noise.values)
         rows.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from gridveil.privacy.curator import solve_true
 from gridveil.privacy.noisy import TargetSource, Tolerance
 from gridveil.privacy.simulation import NoiseSites, simulate_laplace
 from gridveil.programs import Status
+from gridveil.study.trial import noise_stream
 
 WORST = 1.001
 
@@ -141,8 +141,9 @@ def test_a_refused_point_of_a_network_is_cut_again_and_verified():
     model = build_model(case.network)
     engine = StructuredEngine(model.program, case.network)
     target = Tolerance.parse("1%").around(solve_true(case, model, engine.solve_afresh).cost, TargetSource.PUBLIC)
-    stream = zlib.crc32(b"case39_epri 2")
-    noise = simulate_laplace(case.demand, epsilon=1.0, alpha=1.0, seed=stream, sites=NoiseSites.POSITIVE)
+    noise = simulate_laplace(
+        case.demand, epsilon=1.0, alpha=1.0, seed=noise_stream("case39_epri", 2), sites=NoiseSites.POSITIVE
+    )
     result = solve_auto(engine, model.layout.to_program(noise.values), target)
     kinds = [step.kind for step in result.history]
     refused = result.history[kinds.index(StepKind.VERIFICATION)]

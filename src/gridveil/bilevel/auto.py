@@ -60,13 +60,13 @@ def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResu
         if _search_root(run):
             _polish(run)
     first = run.candidates[0] if at_once is not None else None
+    found = bool(run.candidates)
     if not _confirm(run) and run.highpoint is not None:
         # Nothing was found, or a fresh solve found another optimum of the follower at every point that was.
-        refused = bool(run.candidates)
         run.candidates.clear()
         run.lower = run.highpoint.delta
         double_and_bisect(run, ETA, CALL_LIMIT)
-        if not refused:
+        if not found:
             _polish(run)
     if at_once is not None and run.confirmed is not None and run.confirmed[0] is first:
         return run.finish(at_once)

@@ -151,12 +151,14 @@ class Run:
         return False
 
     def verify(self, candidate: Candidate) -> FollowerSolution:
-        """Solve O at a candidate afresh; it is confirmed if that is in the band."""
+        """Solve O at a candidate afresh; it is confirmed if that is in the band, and no candidate any more if not."""
         clock = time.perf_counter()
         solution = self.engine.verify(candidate.joint, candidate.follower, self.target)
         self._record_verification(candidate, solution, clock)
         if solution.converged and self.target.contains(solution.cost):
             self.confirmed = candidate, solution
+        else:
+            self.candidates = [other for other in self.candidates if other.joint is not candidate.joint]
         return solution
 
     def finish(self, ending: Ending) -> BilevelResult:
