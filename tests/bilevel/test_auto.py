@@ -135,8 +135,8 @@ def test_a_lower_optimum_that_a_fresh_solve_finds_is_cut_from_there():
     assert not target.contains(result.history[-3].cost) and target.contains(result.cost)
 
 
-def test_a_refused_point_of_a_network_is_cut_again_and_verified():
-    """At these demands of case39 a flat start finds an optimum 2 β below the one that the search had found."""
+def test_a_refused_point_of_a_network_is_cut_again_and_verified(monkeypatch):
+    """A first fresh solve that finds an optimum below the band is what the next cut starts from."""
     case = load_case(str(nesta("case39_epri")))
     model = build_model(case.network)
     engine = StructuredEngine(model.program, case.network)
@@ -144,8 +144,18 @@ def test_a_refused_point_of_a_network_is_cut_again_and_verified():
     noise = simulate_laplace(
         case.demand, epsilon=1.0, alpha=1.0, seed=noise_stream("case39_epri", 2), sites=NoiseSites.POSITIVE
     )
+    verify, verified = StructuredEngine.verify, []
+
+    def lower_at_first(self, joint, known, band):
+        fresh = verify(self, joint, known, band)
+        verified.append(joint)
+        return replace(fresh, cost=fresh.cost - target.beta) if len(verified) == 1 else fresh
+
+    monkeypatch.setattr(StructuredEngine, "verify", lower_at_first)
     result = solve_auto(engine, model.layout.to_program(noise.values), target)
     kinds = [step.kind for step in result.history]
-    refused = result.history[kinds.index(StepKind.VERIFICATION)]
-    assert not target.contains(refused.cost)
+    at = kinds.index(StepKind.VERIFICATION)
+    assert not target.contains(result.history[at].cost)
+    assert kinds[at + 1] is StepKind.CUT
     assert result.verified and StepKind.DOUBLING not in kinds
+    assert verified[1].delta > verified[0].delta

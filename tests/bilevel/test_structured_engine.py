@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from conftest import two_bus_net
+from conftest import nesta, two_bus_net
 from gridveil.bilevel.auto import solve_auto
 from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.engines import engine_for
@@ -111,19 +111,14 @@ def test_a_release_at_the_edge_of_feasibility_is_solved_by_structure():
     assert by_structure >= 5
 
 
-def test_a_high_point_far_away_can_be_approached(monkeypatch):
-    """Where the direct solve fails, shares of the noisy data lead to the same high point as Ipopt's."""
-    case, model, ours, ipopt = engines("case14_ieee")
+def test_high_points_of_far_targets_are_found_by_the_structured_solver():
+    """At these seeds it finds none if the gradient of the distance is not bounded; Ipopt finds no nearer ones."""
+    case = load_case(str(nesta("case300_ieee")))
+    model = build_model(case.network)
+    ours, ipopt = StructuredEngine(model.program, case.network), Engine(model.program)
     band = Tolerance.parse("1%").around(solve_true(case, model, ours.solve_afresh).cost, TargetSource.PUBLIC)
-    noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=10.0, seed=2).values)
-    solve = StructuredSolver.solve
-
-    def cold_fails_far_away(self, task, *, warm=None, thorough=True):
-        solution = solve(self, task, warm=warm, thorough=thorough)
-        far = warm is None and np.array_equal(np.concatenate([task.target_p, task.target_q]), noisy)
-        return replace(solution, status=SolveStatus.NO_STEP) if far else solution
-
-    monkeypatch.setattr(StructuredSolver, "solve", cold_fails_far_away)
-    mine, theirs = ours.highpoint(noisy, band), ipopt.highpoint(noisy, band)
-    assert mine.detail == BY_STRUCTURE and theirs.converged
-    assert mine.delta == pytest.approx(theirs.delta, rel=1e-3)
+    for seed in (0, 1, 3):
+        noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=10.0, seed=seed).values)
+        mine, theirs = ours.highpoint(noisy, band), ipopt.highpoint(noisy, band)
+        assert mine.detail == BY_STRUCTURE and theirs.converged
+        assert mine.delta <= theirs.delta * (1 + 1e-3)

@@ -33,6 +33,7 @@ CHECK = 1e-3  # how much nearer (share of δ) O↑ must fail to reach the band
 AIM_INSIDE = (
     2e-4  # share of √δ that the root search aims beyond its estimate, to end in the band rather than just below
 )
+NARROW = 1e-4  # share of δ above the high point's within which O↑ has hardly any interior, and is not asked
 SMALL_GAIN = 1e-3  # share of δ: a polish that gains less is the last
 MOST_CUTS = 5  # towards the band from below, before O↑ takes over
 MOST_POLISHES = 8
@@ -49,7 +50,7 @@ MOST_FAILURES = 4
 
 
 def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResult:
-    """(BL) by price cuts and root search; never farther than Algorithm 1 by more than CHECK, where O is monotone."""
+    """(BL) by price cuts and root search; never farther than Algorithm 1 by more than CHECK + NARROW, where O is monotone."""
     run = Run(engine, noisy, target)
     at_once = run.start_from_highpoint()
     if at_once is Ending.NO_HIGHPOINT:
@@ -170,7 +171,7 @@ def _search_root(run: Run) -> bool:
     if run.best is not None:
         run.starts.append(run.best.joint)
     for _ in range(MOST_PUSHES):
-        if estimate**2 <= run.lower:
+        if estimate**2 <= (1 + NARROW) * run.lower:
             break
         joint, follower = run.push(StepKind.ROOT, estimate**2)
         answered = follower is not None and follower.cost <= run.band.upper

@@ -12,7 +12,7 @@ from gridveil.structured.evaluate import evaluate
 from gridveil.structured.layout import Iterate, LocalData, allocate_values
 from gridveil.structured.lowering import OrderedGrid
 from gridveil.structured.problem import SolveStatus
-from gridveil.structured.tasks import SQUARED_DISTANCE, LoweredTask
+from gridveil.structured.tasks import MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
 from gridveil.structured.warm import (
     WarmStart,
     cold_start,
@@ -32,7 +32,7 @@ _STATUS = {
     ipm.STALLED: SolveStatus.STALLED,
 }
 # Larger starts save iterations, but lead a dispatch to poorer local optima more often (case1888_rte from 10).
-_DISPATCH_MU, _BAND_MU, _COLD_HELD_MU = 1.0, 10.0, 0.1
+_DISPATCH_MU, _BAND_MU, _SOFTENED_MU, _COLD_HELD_MU = 1.0, 10.0, 100.0, 0.1
 # With a distance as the objective some runs get to the limits before they get to the balances: this holds them up.
 _DISTANCE_MU_PER_INFEASIBILITY = 0.03
 _ELASTIC_MU, _ELASTIC_TOLERANCE = 0.1, 1e-5
@@ -71,7 +71,7 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
     if last.status is not SolveStatus.CONVERGED and task.objective.name == SQUARED_DISTANCE:
         last = work.run_cold(free_mu, free=True, mu_per_infeasibility=_DISTANCE_MU_PER_INFEASIBILITY)
     if last.status is not SolveStatus.CONVERGED:
-        last = _softened(work, free_mu)
+        last = _softened(work)
     if not thorough or last.status is SolveStatus.CONVERGED:
         return last
     last = work.run_cold(_COLD_HELD_MU, free=False)
@@ -79,13 +79,17 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
 
 
 def _warm(work: _Work, warm: WarmStart) -> Attempt:
-    """Run from an earlier point with its multipliers; without them if they say nothing or lead nowhere."""
+    """Run from an earlier point with its multipliers; without them if they say nothing or lead nowhere.
+
+    O↑ starts near its last point even if the ball has since shrunk away from it: all else there is still feasible.
+    """
     grid, task = work.grid, work.task
     feasible = is_feasible(grid, task, warm)
-    if feasible and not has_multipliers(task, warm):
+    stay = feasible or task.objective.name == MINUS_DEMAND
+    if stay and not has_multipliers(task, warm):
         return _near(work, warm)
     last = work.run(task.data, *warm_iterate(grid, task, warm, feasible), limit=_WARM_ITERATIONS, patience=_PATIENCE)
-    return _near(work, warm) if feasible and last.status is not SolveStatus.CONVERGED else last
+    return _near(work, warm) if stay and last.status is not SolveStatus.CONVERGED else last
 
 
 def attempt_near(grid: OrderedGrid, task: LoweredTask, known: WarmStart, tolerance: float) -> Attempt:
@@ -101,13 +105,13 @@ def _near(work: _Work, known: WarmStart) -> Attempt:
     return work.run(work.task.data, *near_iterate(work.grid, work.task, known), free=False, limit=_NEAR_ITERATIONS)
 
 
-def _softened(work: _Work, mu: float) -> Attempt:
+def _softened(work: _Work) -> Attempt:
     """Solve the task with soft balances, then the task itself from there."""
     grid, task = work.grid, work.task
     soft = softened_problem(task.data)
     start = np.concatenate([task.start[task.free], np.zeros(len(soft.bus) - len(task.data.bus))])
-    point = cold_start(grid.data, soft, grid.no_load, start, mu)
-    last = work.run(soft, point, mu, tolerance=_SOFT_TOLERANCE, limit=_SOFT_ITERATIONS)
+    point = cold_start(grid.data, soft, grid.no_load, start, _SOFTENED_MU)
+    last = work.run(soft, point, _SOFTENED_MU, tolerance=_SOFT_TOLERANCE, limit=_SOFT_ITERATIONS)
     if last.status is not SolveStatus.CONVERGED:
         return replace(last, point=softened_start(grid.data, task.data, last.point)[0])
     return work.run(task.data, *softened_start(grid.data, task.data, last.point))

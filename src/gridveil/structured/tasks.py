@@ -17,13 +17,14 @@ Bools = NDArray[np.bool_]
 
 # Gradients of objective and cost row are scaled to at most this.
 _LARGEST_GRADIENT = 100.0
-# Squared distances are often small: scaled up, the barrier's share in them is smaller still.
-_DISTANCE_SCALE = 100.0
+# Squared distances are often small: scaled up, the barrier's share in them is smaller still. But their gradient, twice the
+# distance of a demand, is at most this: with far targets larger ones lead the joint problems astray.
+_DISTANCE_SCALE, _LARGEST_PULL = 100.0, 300.0
 # Starting values keep this fraction of the room (or of the bound) as distance from a bound.
 _START_PUSH = 1e-2
 # The ball's row is measured in distance; below this radius² the scale no longer grows.
 _LEAST_RADIUS_SQUARED = 1e-8
-SQUARED_DISTANCE = "squared distance"
+COST, SQUARED_DISTANCE, MINUS_DEMAND = "cost", "squared distance", "minus total demand"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,7 +89,7 @@ def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: T
     cost_slope = np.concatenate([segments.slope, nothing, [np.max(np.abs(segments.slope), initial=1.0)]])
     cost_curvature = np.concatenate([2.0 * segments.curvature, nothing, [0.0]])
     cost = Separable(
-        name="cost",
+        name=COST,
         linear=cost_slope,
         quadratic=cost_curvature,
         scale=_gradient_scale((cost_slope + cost_curvature * start)[free]),
@@ -143,6 +144,12 @@ def _gradient_scale(gradient: Floats) -> float:
     return _LARGEST_GRADIENT / steepest if steepest > _LARGEST_GRADIENT else 1.0
 
 
+def _distance_scale(target_p: Floats, target_q: Floats) -> float:
+    """Scale of squared distances, taking the largest target for the distance of its demand."""
+    farthest = max(np.max(np.abs(target_p), initial=0.0), np.max(np.abs(target_q), initial=0.0))
+    return min(_DISTANCE_SCALE, _LARGEST_PULL / max(2.0 * float(farthest), 1.0))
+
+
 def _objective_and_rows(
     task: Task, cost: Separable, cost_constant: float, n_generation: int, n_load: int
 ) -> tuple[Separable, tuple[Separable, ...]]:
@@ -150,7 +157,7 @@ def _objective_and_rows(
         return cost, ()
     none = np.zeros(n_generation + 2 * n_load + 1)
     band = Separable(
-        name="cost",
+        name=COST,
         linear=cost.linear,
         quadratic=cost.quadratic,
         scale=cost.scale,
@@ -160,11 +167,12 @@ def _objective_and_rows(
     twice_loads = np.concatenate([np.zeros(n_generation), np.full(2 * n_load, 2.0), [0.0]])
     if isinstance(task, Push):
         active_loads = np.repeat([0.0, -1.0, 0.0], [n_generation, n_load, n_load + 1])
-        total = Separable(name="minus total demand", linear=active_loads, quadratic=none, scale=1.0)
+        total = Separable(name=MINUS_DEMAND, linear=active_loads, quadratic=none, scale=1.0)
         reach = 0.5 / np.sqrt(max(task.delta, _LEAST_RADIUS_SQUARED))
         ball = Separable(name="ball", linear=none, quadratic=twice_loads, scale=float(reach), high=task.delta)
         return total, (band, ball)
-    distance = Separable(name=SQUARED_DISTANCE, linear=none, quadratic=twice_loads, scale=_DISTANCE_SCALE)
+    scale = _distance_scale(task.target_p, task.target_q)
+    distance = Separable(name=SQUARED_DISTANCE, linear=none, quadratic=twice_loads, scale=scale)
     banded = (band,) if has_band(task) else ()
     if task.cut is None:
         return distance, banded

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gridveil.structured.evaluate import evaluate
 from gridveil.structured.layout import GridData, Iterate, LocalData, allocate_values
 from gridveil.structured.lowering import OrderedGrid
-from gridveil.structured.tasks import LoweredTask
+from gridveil.structured.tasks import COST, MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
 
 Floats = NDArray[np.float64]
 
@@ -20,8 +20,8 @@ _START_PUSH = 1e-2
 _WARM_PUSH, _WARM_MU = 1e-3, 1e-4
 _NEAR_PUSH, _NEAR_MU = 1e-6, 1e-5
 _FEASIBLE = 1e-6
-# The same without multipliers to go by.
-_NEAR_PRIMAL_PUSH, _NEAR_PRIMAL_MU = 3e-4, 0.1
+# The same without multipliers to go by, by objective: found by trial on releases at α = 1 and 10.
+_NEAR_PRIMAL = {COST: (1e-3, 0.03), SQUARED_DISTANCE: (3e-4, 0.1), MINUS_DEMAND: (1e-2, 1e-2)}
 # Without multipliers to start from, the barrier parameter starts here.
 _PRIMAL_MU = 1.0
 # Weight of the steepest cost below which a band is slack and its multipliers say nothing about prices.
@@ -54,17 +54,6 @@ class WarmStart:
     def at(self, other: WarmStart) -> WarmStart:
         """These multipliers at the primal point of another start."""
         return replace(self, x=other.x, u=other.u, free=other.free, target=other.target)
-
-    def scaled(self, factor: float) -> WarmStart:
-        """The same point with all multipliers ``factor`` times as large."""
-        return replace(
-            self,
-            price=factor * self.price,
-            limit=factor * self.limit,
-            u_bound=factor * self.u_bound,
-            rows={name: (factor * above, factor * below) for name, (above, below) in self.rows.items()},
-            cost_weight=factor * self.cost_weight,
-        )
 
 
 def cold_start(grid: GridData, local: LocalData, voltages: Floats, u_start: Floats, mu: float) -> Iterate:
@@ -123,7 +112,8 @@ def warm_iterate(grid: OrderedGrid, task: LoweredTask, warm: WarmStart, feasible
 
 def near_iterate(grid: OrderedGrid, task: LoweredTask, known: WarmStart) -> tuple[Iterate, float]:
     """Start at an earlier primal point, hardly pushed off its bounds, with multipliers on the central path."""
-    return moved_inside(grid.data, task.data, _primal(task, known), _NEAR_PRIMAL_PUSH, _NEAR_PRIMAL_MU), _NEAR_PRIMAL_MU
+    push, mu = _NEAR_PRIMAL[task.objective.name]
+    return moved_inside(grid.data, task.data, _primal(task, known), push, mu), mu
 
 
 def is_feasible(grid: OrderedGrid, task: LoweredTask, known: WarmStart) -> bool:
