@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import nesta
+from gridveil.bilevel import auto
 from gridveil.bilevel.algorithm1 import solve_bilevel
 from gridveil.bilevel.auto import solve_auto
 from gridveil.bilevel.engine import Engine
@@ -159,3 +160,21 @@ def test_a_refused_point_of_a_network_is_cut_again_and_verified(monkeypatch):
     assert kinds[at + 1] is StepKind.CUT
     assert result.verified and StepKind.DOUBLING not in kinds
     assert verified[1].delta > verified[0].delta
+
+
+def test_a_cut_that_would_only_be_repeated_is_not_solved_again(monkeypatch):
+    """Fewer optimisations, and no release of case118 moves by more than such a cut promises."""
+    case = load_case("case118_ieee")
+    model = build_model(case.network)
+    engine = StructuredEngine(model.program, case.network)
+    target = Tolerance.parse("1%").around(solve_true(case, model, engine.solve_afresh).cost, TargetSource.PUBLIC)
+    noisy = [
+        model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=0.1, seed=seed).values)
+        for seed in range(8)
+    ]
+    found = [solve_auto(engine, values, target) for values in noisy]
+    monkeypatch.setattr(auto, "SAME_CUT", 0.0)
+    repeated = [solve_auto(engine, values, target) for values in noisy]
+    assert sum(a.optimisations for a in found) <= sum(b.optimisations for b in repeated) - 3
+    for once, again in zip(found, repeated, strict=True):
+        assert once.delta == pytest.approx(again.delta, rel=1e-4, abs=1e-12)

@@ -35,6 +35,7 @@ AIM_INSIDE = (
 )
 NARROW = 1e-4  # share of δ above the high point's within which O↑ has hardly any interior, and is not asked
 SMALL_GAIN = 1e-3  # share of δ: a polish that gains less is the last
+SAME_CUT = 1e-5  # share of δ that turning and shifting a cut promises, below which it is the same cut again
 MOST_CUTS = 5  # towards the band from below, before O↑ takes over
 MOST_POLISHES = 8
 MOST_PUSHES = 40
@@ -46,7 +47,7 @@ SMALLEST_RADIUS = 1e-4
 LONGEST_STEP = 10.0  # of the first guess, in radii of the high point
 SATURATION = 0.01  # share of β below the upper edge
 SATURATED_SHARE = 0.25  # of the bracket: where the band limits O↑, its edge is usually near the lower end
-MOST_FAILURES = 4
+MOST_FAILURES, FEW_FAILURES = 4, 1  # of O↑ in a root search, before and after it has a point in the band
 
 
 def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResult:
@@ -111,18 +112,37 @@ def _polish(run: Run) -> None:
             missed = run.band.lower - reached[1].cost
             if missed > 0:
                 reached = _cut_step(run, StepKind.POLISH, best.joint, best.follower, OVERSHOOT * missed, reached[0])
-        if run.upper > (1 - SMALL_GAIN) * best.delta:
+        if run.upper > (1 - SMALL_GAIN) * best.delta or _is_same_cut(run, best, run.best or best):
             return
         warm = reached[0] if reached is not None else None
+
+
+def _is_same_cut(run: Run, before: Candidate, after: Candidate) -> bool:
+    """Whether a cut at ``after`` would repeat the one at ``before`` that led there.
+
+    A normal turned by the angle φ promises φ² of δ, an offset nearer by x promises 2x/√δ.
+    """
+    old, new = before.follower.prices, after.follower.prices
+    steepness = float(np.linalg.norm(new))
+    if steepness == 0.0:
+        return False
+    turned = float(np.sum((new / steepness - old / np.linalg.norm(old)) ** 2))
+    shifted = 2 * abs(after.follower.cost - _aim(run)) / (steepness * math.sqrt(after.delta))
+    return turned + shifted < SAME_CUT
+
+
+def _aim(run: Run) -> float:
+    """Cost that a cut asks for: just above the band's lower edge."""
+    return (run.band.lower + run.joint_band.lower) / 2
 
 
 def _confirm(run: Run) -> bool:
     """Verify the best point; where a fresh solve finds a lower optimum of the follower, cut again from that.
 
-    Should this lead nowhere, any other point will do.
+    A cut that was refused too asks for as much more as the two optima differ. Should this lead nowhere, any other point will do.
     """
     candidate = run.best
-    for _ in range(MOST_REFUSALS):
+    for refusals in range(MOST_REFUSALS):
         if candidate is None:
             break
         fresh = run.verify(candidate)
@@ -130,7 +150,8 @@ def _confirm(run: Run) -> bool:
             return True
         if not (fresh.converged and fresh.cost < run.band.lower):
             break
-        reached = _cut_step(run, StepKind.CUT, candidate.joint, fresh, 0.0, candidate.joint)
+        extra = OVERSHOOT * (candidate.follower.cost - fresh.cost) if refusals > 0 else 0.0
+        reached = _cut_step(run, StepKind.CUT, candidate.joint, fresh, extra, candidate.joint)
         candidate = Candidate(*reached) if reached is not None and run.band.contains(reached[1].cost) else None
     return run.confirm()
 
@@ -148,7 +169,7 @@ def _cut_step(
     None if prices vanish, the cut asks for more than the band allows, or a solve fails.
     """
     steepness = float(np.linalg.norm(follower.prices))
-    aim = (run.band.lower + run.joint_band.lower) / 2 + extra
+    aim = _aim(run) + extra
     if steepness <= FLAT * max(abs(run.target.value), run.target.beta) or aim > run.joint_band.upper:
         return None
     clock = time.perf_counter()
@@ -187,7 +208,8 @@ def _search_root(run: Run) -> bool:
         # A push that failed says nothing, and one well inside the bracket nothing about the rest of it.
         told_no_nearer = answered and run.upper == before and estimate >= first
         closed = run.best is not None and run.upper - run.lower <= CHECK * run.upper
-        if told_no_nearer or closed or len(bracket.failed) > MOST_FAILURES:
+        most_failures = MOST_FAILURES if run.best is None else FEW_FAILURES
+        if told_no_nearer or closed or len(bracket.failed) > most_failures:
             break
         estimate = bracket.next_guess(estimate)
     return run.upper < before

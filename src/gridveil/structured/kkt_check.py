@@ -36,13 +36,17 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class _Flows:
-    """Complex power into each branch at both ends with its derivatives by (θ_f, θ_t, v_f, v_t)."""
+class _Ends:
+    """Both ends of all branches in one array, first the from ends, then the to ends: (2B,).
 
-    at_from: Complexes
-    at_to: Complexes
-    d_from: tuple[Complexes, ...]
-    d_to: tuple[Complexes, ...]
+    The complex power into a branch is ``own`` (of this end's voltage alone) plus ``mutual``.
+    """
+
+    near: NDArray[np.int64]
+    far: NDArray[np.int64]
+    own: Complexes
+    mutual: Complexes
+    power: Complexes
 
 
 def check(arrays: OpfArrays, task: Task, answer: Candidate) -> Residuals:
@@ -51,37 +55,31 @@ def check(arrays: OpfArrays, task: Task, answer: Candidate) -> Residuals:
     An answer that is not made of numbers, as of a solve that broke down, has residuals that are none either: no test passes.
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        flows = _flows(arrays, answer)
+        ends = _ends(arrays, answer)
         cost, cost_slope_low, cost_slope_high = _generation_cost(arrays, answer.pg)
         rows = _dense_rows(task, answer)
         idle = answer.cost - cost
-        stationarity, scale = _stationarity(arrays, task, answer, flows, cost_slope_low, cost_slope_high)
+        stationarity, scale = _stationarity(arrays, task, answer, ends, cost_slope_low, cost_slope_high)
         return Residuals(
-            primal=max(_infeasibility(arrays, task, answer, flows, rows), _misstated(arrays, task, idle, cost)),
+            primal=max(_infeasibility(arrays, task, answer, ends, rows), _misstated(arrays, task, idle, cost)),
             dual=stationarity / scale,
-            complementarity=max(_products(arrays, answer, flows, rows), _idle_price(answer, idle)) / scale,
+            complementarity=max(_products(arrays, answer, ends, rows), _idle_price(answer, idle)) / scale,
         )
 
 
-def _flows(arrays: OpfArrays, answer: Candidate) -> _Flows:
+def _ends(arrays: OpfArrays, answer: Candidate) -> _Ends:
     voltage = answer.vm * np.exp(1j * answer.va)
-    f, t = arrays.branch_from, arrays.branch_to
-    vf, vt = voltage[f], voltage[t]
-    own_from, other_from = vf * np.conj(arrays.y_ff * vf), vf * np.conj(arrays.y_ft * vt)
-    own_to, other_to = vt * np.conj(arrays.y_tt * vt), vt * np.conj(arrays.y_tf * vf)
-    mf, mt = answer.vm[f], answer.vm[t]
-    return _Flows(
-        at_from=own_from + other_from,
-        at_to=own_to + other_to,
-        d_from=(1j * other_from, -1j * other_from, (2 * own_from + other_from) / mf, other_from / mt),
-        d_to=(-1j * other_to, 1j * other_to, other_to / mf, (2 * own_to + other_to) / mt),
-    )
+    near = np.concatenate([arrays.branch_from, arrays.branch_to])
+    far = np.concatenate([arrays.branch_to, arrays.branch_from])
+    at_near = voltage[near]
+    own = at_near * np.conj(np.concatenate([arrays.y_ff, arrays.y_tt]) * at_near)
+    mutual = at_near * np.conj(np.concatenate([arrays.y_ft, arrays.y_tf]) * voltage[far])
+    return _Ends(near=near, far=far, own=own, mutual=mutual, power=own + mutual)
 
 
-def _balance(arrays: OpfArrays, answer: Candidate, flows: _Flows) -> Complexes:
+def _balance(arrays: OpfArrays, answer: Candidate, ends: _Ends) -> Complexes:
     mismatch: Complexes = ((arrays.shunt_g - 1j * arrays.shunt_b) * answer.vm**2).astype(np.complex128)
-    np.add.at(mismatch, arrays.branch_from, flows.at_from)
-    np.add.at(mismatch, arrays.branch_to, flows.at_to)
+    np.add.at(mismatch, ends.near, ends.power)
     np.add.at(mismatch, arrays.load_bus, answer.demand_p + 1j * answer.demand_q)
     np.subtract.at(mismatch, arrays.gen_bus, answer.pg + 1j * answer.qg)
     return mismatch
@@ -133,16 +131,15 @@ def _infeasibility(
     arrays: OpfArrays,
     task: Task,
     answer: Candidate,
-    flows: _Flows,
+    ends: _Ends,
     rows: dict[str, tuple[float, float, float, float]],
 ) -> float:
-    mismatch = _balance(arrays, answer, flows)
+    mismatch = _balance(arrays, answer, ends)
     across = answer.va[arrays.branch_from] - answer.va[arrays.branch_to]
     violations = [
         np.abs(mismatch.real),
         np.abs(mismatch.imag),
-        np.abs(flows.at_from) - arrays.rate,
-        np.abs(flows.at_to) - arrays.rate,
+        np.abs(ends.power) - np.tile(arrays.rate, 2),
         across - arrays.angle_max,
         arrays.angle_min - across,
         answer.vm - arrays.v_max,
@@ -179,23 +176,22 @@ def _pushed(gradient: Floats, value: Floats, low: Floats, high: Floats) -> Float
 
 
 def _stationarity(
-    arrays: OpfArrays, task: Task, answer: Candidate, flows: _Flows, slope_low: Floats, slope_high: Floats
+    arrays: OpfArrays, task: Task, answer: Candidate, ends: _Ends, slope_low: Floats, slope_high: Floats
 ) -> tuple[float, float]:
     """Largest gradient of the Lagrangian, and the size of prices and objective to compare it with."""
     multipliers = answer.multipliers
     price = multipliers.price_p + 1j * multipliers.price_q
-    weight_from = price[arrays.branch_from] + 2 * multipliers.flow_from * flows.at_from
-    weight_to = price[arrays.branch_to] + 2 * multipliers.flow_to * flows.at_to
-    by_end = [
-        np.real(np.conj(weight_from) * d_from) + np.real(np.conj(weight_to) * d_to)
-        for d_from, d_to in zip(flows.d_from, flows.d_to, strict=True)
-    ]
+    weight = price[ends.near] + 2 * np.concatenate([multipliers.flow_from, multipliers.flow_to]) * ends.power
+    # The mutual term follows the angles as exp(j(θ_near − θ_far)) and is linear in both magnitudes; own is quadratic in one.
+    by_mutual = np.conj(weight) * ends.mutual
+    by_own = 2 * np.real(np.conj(weight) * ends.own)
     push = multipliers.angle_above - multipliers.angle_below
     by_angle, by_magnitude = np.zeros(arrays.n_bus), np.zeros(arrays.n_bus)
-    np.add.at(by_angle, arrays.branch_from, by_end[0] + push)
-    np.add.at(by_angle, arrays.branch_to, by_end[1] - push)
-    np.add.at(by_magnitude, arrays.branch_from, by_end[2])
-    np.add.at(by_magnitude, arrays.branch_to, by_end[3])
+    np.add.at(by_angle, ends.near, np.concatenate([push, -push]) - by_mutual.imag)
+    np.add.at(by_angle, ends.far, by_mutual.imag)
+    np.add.at(by_magnitude, ends.near, by_own + by_mutual.real)
+    np.add.at(by_magnitude, ends.far, by_mutual.real)
+    by_magnitude /= answer.vm
     by_magnitude += 2 * answer.vm * (arrays.shunt_g * multipliers.price_p - arrays.shunt_b * multipliers.price_q)
     by_angle[arrays.reference] = 0.0
     cost_weight = 1.0 if isinstance(task, Dispatch) else multipliers.rows.get("cost", 0.0)
@@ -240,16 +236,14 @@ def _load_stationarity(arrays: OpfArrays, task: Nearest | Push, answer: Candidat
 
 
 def _products(
-    arrays: OpfArrays, answer: Candidate, flows: _Flows, rows: dict[str, tuple[float, float, float, float]]
+    arrays: OpfArrays, answer: Candidate, ends: _Ends, rows: dict[str, tuple[float, float, float, float]]
 ) -> float:
     """Largest product of a multiplier and the room its inequality leaves."""
     multipliers = answer.multipliers
-    limited = np.isfinite(arrays.rate)
-    square = np.where(limited, arrays.rate, 0.0) ** 2
+    flow, rate = np.concatenate([multipliers.flow_from, multipliers.flow_to]), np.tile(arrays.rate, 2)
     across = answer.va[arrays.branch_from] - answer.va[arrays.branch_to]
     products = [
-        multipliers.flow_from * np.where(limited, square - np.abs(flows.at_from) ** 2, 1.0),
-        multipliers.flow_to * np.where(limited, square - np.abs(flows.at_to) ** 2, 1.0),
+        _times_room(flow, rate**2 - np.abs(ends.power) ** 2),
         _times_room(multipliers.angle_above, arrays.angle_max - across),
         _times_room(multipliers.angle_below, across - arrays.angle_min),
     ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gridveil.structured.kkt_check import Candidate, check
 from gridveil.structured.problem import (
+    Dispatch,
     Multipliers,
     OpfArrays,
     Solution,
@@ -53,9 +54,24 @@ class StructuredSolver:
 
         return cost_segments(self.arrays)
 
+    @cached_property
+    def _idle_dispatch(self) -> LoweredTask:
+        """The dispatch at demands of zero, which all others are made from."""
+        from gridveil.structured.tasks import lower_task
+
+        nothing = np.zeros(len(self.arrays.load_bus))
+        return lower_task(self.arrays, self._grid, self._segments, Dispatch(demand_p=nothing, demand_q=nothing))
+
     def prepare(self) -> None:
         """Find order and fill now rather than in the first solve."""
-        _ = self._grid, self._segments
+        _ = self._grid, self._segments, self._idle_dispatch
+
+    def _lower(self, task: Task) -> LoweredTask:
+        from gridveil.structured.tasks import lower_dispatch, lower_task
+
+        if isinstance(task, Dispatch):
+            return lower_dispatch(self._idle_dispatch, self._grid.order.position[self.arrays.load_bus], task)
+        return lower_task(self.arrays, self._grid, self._segments, task)
 
     def solve(self, task: Task, *, warm: WarmStart | None = None, thorough: bool = True) -> Solution:
         """Solve a task; the answer is CONVERGED only if the independent check agrees.
@@ -99,11 +115,9 @@ class StructuredSolver:
         )
 
     def _run(self, task: Task, attempt: Callable[[OrderedGrid, LoweredTask], Attempt]) -> Solution:
-        from gridveil.structured.tasks import lower_task
-
         self.prepare()
         begin = perf_counter()
-        lowered = lower_task(self.arrays, self._grid, self._segments, task)
+        lowered = self._lower(task)
         run = attempt(self._grid, lowered)
         u = lowered.start.copy()
         u[lowered.free] = run.point.u

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,18 @@ def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: T
         cost_constant=segments.constant,
         objective_constant=_objective_constant(task, segments.constant),
     )
+
+
+def lower_dispatch(template: LoweredTask, load_bus: Ints, task: Dispatch) -> LoweredTask:
+    """Lower a dispatch by a template, itself lowered at demands of zero: nothing but the fixed draw depends on them.
+
+    ``load_bus`` (D,) are the loads' buses in the order of elimination.
+    """
+    draw = template.data.fixed_draw.copy()
+    np.add.at(draw[:, 0], load_bus, task.demand_p)
+    np.add.at(draw[:, 1], load_bus, task.demand_q)
+    data = template.data._replace(fixed_draw=draw)
+    return replace(template, data=data, target_p=task.demand_p, target_q=task.demand_q)
 
 
 def _objective_constant(task: Task, cost_constant: float) -> float:
