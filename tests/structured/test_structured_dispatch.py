@@ -14,8 +14,10 @@ from gridveil.errors import InputError
 from gridveil.networks.load import load_case
 from gridveil.networks.structured_arrays import structured_arrays
 from gridveil.programs import Follower
-from gridveil.structured import SolveStatus, StructuredSolver
+from gridveil.structured import Dispatch, SolveStatus, StructuredSolver
+from gridveil.structured.lowering import cost_segments, ordered_grid
 from gridveil.structured.solver import CHECK_TOLERANCE
+from gridveil.structured.tasks import lower_dispatch, lower_task
 from references import nesta_optima, pglib_baseline
 
 
@@ -30,6 +32,21 @@ def test_cost_and_prices_are_those_of_ipopt(name, load_text):
     assert found.cost == pytest.approx(reference.cost, rel=1e-6)
     prices = np.concatenate([found.site_price_p, found.site_price_q])
     assert prices == pytest.approx(reference.prices, rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_dispatch_from_the_template_is_the_dispatch_itself(name, load_text):
+    case = load_text(family(name).text())
+    arrays, task = structured_arrays(case.network), dispatch_of(program_of(case)[1])
+    grid, segments = ordered_grid(arrays), cost_segments(arrays)
+    whole = lower_task(arrays, grid, segments, task)
+    nothing = np.zeros(len(arrays.load_bus))
+    idle = lower_task(arrays, grid, segments, Dispatch(demand_p=nothing, demand_q=nothing))
+    quick = lower_dispatch(idle, grid.order.position[arrays.load_bus], task)
+    for field, mine, theirs in zip(whole.data._fields, quick.data, whole.data, strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-15, abs=1e-15), field
+    assert np.array_equal(quick.target_p, whole.target_p) and np.array_equal(quick.target_q, whole.target_q)
+    assert np.array_equal(quick.free, whole.free) and np.array_equal(quick.start, whole.start)
 
 
 @pytest.mark.parametrize("name", ["flow limit", "angle limit", "angle limit from below", "voltage limit"])
