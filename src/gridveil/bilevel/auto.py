@@ -33,7 +33,7 @@ CHECK = 1e-3  # how much nearer (share of δ) O↑ must fail to reach the band
 AIM_INSIDE = (
     2e-4  # share of √δ that the root search aims beyond its estimate, to end in the band rather than just below
 )
-NARROW = 1e-4  # share of δ above the high point's within which O↑ has hardly any interior, and is not asked
+NARROW = 1e-3  # share of δ above the high point's within which O↑ has hardly any interior, and is not asked
 SMALL_GAIN = 1e-3  # share of δ: a polish that gains less is the last
 SAME_CUT = 1e-5  # share of δ that turning and shifting a cut promises, below which it is the same cut again
 MOST_CUTS = 5  # towards the band from below, before O↑ takes over
@@ -47,7 +47,7 @@ SMALLEST_RADIUS = 1e-4
 LONGEST_STEP = 10.0  # of the first guess, in radii of the high point
 SATURATION = 0.01  # share of β below the upper edge
 SATURATED_SHARE = 0.25  # of the bracket: where the band limits O↑, its edge is usually near the lower end
-MOST_FAILURES, FEW_FAILURES = 4, 1  # of O↑ in a root search, before and after it has a point in the band
+MOST_FAILURES = 4  # of O↑, until the root search has a point in the band; then the first one ends it
 
 
 def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResult:
@@ -191,8 +191,10 @@ def _search_root(run: Run) -> bool:
     estimate = first = math.sqrt((1 - CHECK) * run.upper) if run.best is not None else bracket.first_guess()
     if run.best is not None:
         run.starts.append(run.best.joint)
+    least = (1 + NARROW) * run.lower
     for _ in range(MOST_PUSHES):
-        if estimate**2 <= (1 + NARROW) * run.lower:
+        estimate = max(estimate, math.sqrt(least))
+        if estimate**2 <= run.lower or (run.best is not None and estimate**2 > (1 - CHECK / 2) * run.upper):
             break
         joint, follower = run.push(StepKind.ROOT, estimate**2)
         answered = follower is not None and follower.cost <= run.band.upper
@@ -208,8 +210,8 @@ def _search_root(run: Run) -> bool:
         # A push that failed says nothing, and one well inside the bracket nothing about the rest of it.
         told_no_nearer = answered and run.upper == before and estimate >= first
         closed = run.best is not None and run.upper - run.lower <= CHECK * run.upper
-        most_failures = MOST_FAILURES if run.best is None else FEW_FAILURES
-        if told_no_nearer or closed or len(bracket.failed) > most_failures:
+        gave_up = not answered and (run.best is not None or len(bracket.failed) > MOST_FAILURES)
+        if told_no_nearer or closed or gave_up:
             break
         estimate = bracket.next_guess(estimate)
     return run.upper < before

@@ -64,6 +64,7 @@ _IPOPT_OPTIONS: dict[str, Any] = {
 # small, Ipopt's usual push of 1 % leaves it and never finds back.
 _NEAR_OPTIONS: dict[str, Any] = {
     "ipopt.max_iter": 100,  # from a good point more is crawling along the edge of feasibility, and each step is slow there
+    "ipopt.max_resto_iter": 20,  # a restoration that takes longer leads nowhere, at seconds per step
     "ipopt.mu_init": 1e-2,
     "ipopt.bound_push": 1e-6,
     "ipopt.bound_frac": 1e-6,
