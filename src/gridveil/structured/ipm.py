@@ -60,15 +60,13 @@ _STIFFEST = 1e8
 class Settings(NamedTuple):
     """Scalars of a run; ``free`` lets the barrier parameter follow the iterate while that makes progress.
 
-    ``mu_per_infeasibility`` keeps the barrier parameter up while constraints are violated (per unit); ``patience`` is how
-    many short steps running it takes before giving up.
+    ``patience`` is how many short steps running it takes before giving up.
     """
 
     tolerance: float
     max_iterations: int
     mu: float
     free: bool
-    mu_per_infeasibility: float
     patience: int
 
 
@@ -249,8 +247,7 @@ def run(
             status = SINGULAR_SYSTEM
             break
         last_shift = shift if shift > 0.0 else last_shift
-        least = max(_LEAST_MU * settings.tolerance, settings.mu_per_infeasibility * error.primal)
-        mu = _find_direction(grid, local, pattern, point, work, shift, mu, free, least)
+        mu = _find_direction(grid, local, pattern, point, work, shift, mu, free, _LEAST_MU * settings.tolerance)
         if not is_finite(work.step):
             status = DIVERGED
             break

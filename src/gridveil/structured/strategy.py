@@ -33,8 +33,6 @@ _STATUS = {
 }
 # Larger starts save iterations, but lead a dispatch to poorer local optima more often (case1888_rte from 10).
 _DISPATCH_MU, _BAND_MU, _SOFTENED_MU, _COLD_HELD_MU = 1.0, 10.0, 100.0, 0.1
-# With a distance as the objective some runs get to the limits before they get to the balances: this holds them up.
-_DISTANCE_MU_PER_INFEASIBILITY = 0.03
 _ELASTIC_MU, _ELASTIC_TOLERANCE = 0.1, 1e-5
 # More power than this traded by the elastic problem, per unit at one bus, means that no balance exists nearby.
 _TRADED = 1e-3
@@ -69,7 +67,8 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
     free_mu = _BAND_MU if task.rows else _DISPATCH_MU
     last = work.run_cold(free_mu, free=True)
     if last.status is not SolveStatus.CONVERGED and task.objective.name == SQUARED_DISTANCE:
-        last = work.run_cold(free_mu, free=True, mu_per_infeasibility=_DISTANCE_MU_PER_INFEASIBILITY)
+        # Some free runs get to the limits long before they get to the balances.
+        last = work.run_cold(free_mu, free=False)
     if last.status is not SolveStatus.CONVERGED:
         last = _softened(work)
     if not thorough or last.status is SolveStatus.CONVERGED:
@@ -150,11 +149,11 @@ class _Work:
         self._tolerance, self._max_iterations = tolerance, max_iterations
         self._iterations = self._factorisations = 0
 
-    def run_cold(self, mu: float, *, free: bool, mu_per_infeasibility: float = 0.0) -> Attempt:
+    def run_cold(self, mu: float, *, free: bool) -> Attempt:
         task = self.task
         point = cold_start(self.grid.data, task.data, self.grid.no_load, task.start[task.free], mu)
         patience = _PATIENCE if free else None
-        return self.run(task.data, point, mu, free=free, patience=patience, mu_per_infeasibility=mu_per_infeasibility)
+        return self.run(task.data, point, mu, free=free, patience=patience)
 
     def run(
         self,
@@ -166,12 +165,9 @@ class _Work:
         tolerance: float | None = None,
         limit: int | None = None,
         patience: int | None = None,
-        mu_per_infeasibility: float = 0.0,
     ) -> Attempt:
         most = limit or self._max_iterations
-        settings = ipm.Settings(
-            tolerance or self._tolerance, most, mu, free, mu_per_infeasibility, patience or most + 1
-        )
+        settings = ipm.Settings(tolerance or self._tolerance, most, mu, free, patience or most + 1)
         history = np.zeros((settings.max_iterations + 1, 8))
         outcome = ipm.run(self.grid.data, local, self.grid.order.pattern, point, settings, history)
         self._iterations += outcome.iterations
