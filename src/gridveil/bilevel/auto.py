@@ -51,7 +51,10 @@ MOST_FAILURES = 4  # of O↑, until the root search has a point in the band; the
 
 
 def solve_auto(engine: Engine, noisy: Vector, target: CostTarget) -> BilevelResult:
-    """(BL) by price cuts and root search; never farther than Algorithm 1 by more than CHECK + NARROW, where O is monotone."""
+    """(BL) by price cuts and root search.
+
+    Never farther than Algorithm 1 by more than CHECK + NARROW, if O is monotone, O↑ answers and the point is verified.
+    """
     run = Run(engine, noisy, target)
     at_once = run.start_from_highpoint()
     if at_once is Ending.NO_HIGHPOINT:
@@ -124,10 +127,11 @@ def _is_same_cut(run: Run, before: Candidate, after: Candidate) -> bool:
     """
     old, new = before.follower.prices, after.follower.prices
     steepness = float(np.linalg.norm(new))
-    if steepness == 0.0:
+    radius_cost = steepness * math.sqrt(after.delta)
+    if radius_cost == 0.0:
         return False
     turned = float(np.sum((new / steepness - old / np.linalg.norm(old)) ** 2))
-    shifted = 2 * abs(after.follower.cost - _aim(run)) / (steepness * math.sqrt(after.delta))
+    shifted = 2 * abs(after.follower.cost - _aim(run)) / radius_cost
     return turned + shifted < SAME_CUT
 
 
