@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
+from numba.core.errors import TypingError
 
 from gridveil.structured.blocks import (
     SINGULAR,
@@ -15,6 +17,7 @@ from gridveil.structured.blocks import (
     subtract_matrix_product,
 )
 from gridveil.structured.symbolic import analyse
+from gridveil.structured.vector import multiply
 
 
 @st.composite
@@ -27,14 +30,14 @@ def graphs(draw) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     return n, ends[:, 0].copy(), ends[:, 1].copy(), last
 
 
-def dense(order, diag: np.ndarray, off: np.ndarray) -> np.ndarray:
+def dense(order, diag: np.ndarray, upper: np.ndarray) -> np.ndarray:
     n = len(diag)
     matrix = np.zeros((4 * n, 4 * n))
     for j in range(n):
         matrix[4 * j : 4 * j + 4, 4 * j : 4 * j + 4] = diag[j]
     for a, (i, j) in enumerate(zip(order.pattern.row, order.pattern.col, strict=True)):
-        matrix[4 * i : 4 * i + 4, 4 * j : 4 * j + 4] = off[a]
-        matrix[4 * j : 4 * j + 4, 4 * i : 4 * i + 4] = off[a].T
+        matrix[4 * j : 4 * j + 4, 4 * i : 4 * i + 4] = upper[a]
+        matrix[4 * i : 4 * i + 4, 4 * j : 4 * j + 4] = upper[a].T
     return matrix
 
 
@@ -72,19 +75,32 @@ def test_factorisation_solves_and_counts_negative_eigenvalues(graph, seed):
     diag = rng.standard_normal((n, 4, 4))
     # Pivots of saddle-point form, as in the Newton system: two positive, two negative eigenvalues each.
     diag = diag + diag.transpose(0, 2, 1) + 6 * np.diag([1.0, 1.0, -1.0, -1.0])
-    off = rng.standard_normal((len(order.pattern.row), 4, 4))
-    matrix = dense(order, diag, off)
+    upper = rng.standard_normal((len(order.pattern.row), 4, 4))
+    matrix = dense(order, diag, upper)
     x, rhs = rng.standard_normal((n, 4)), np.zeros((n, 4))
-    subtract_matrix_product(order.pattern, diag, off, x, rhs)
+    subtract_matrix_product(order.pattern, diag, upper, x, rhs)
     assert -rhs.ravel() == pytest.approx(matrix @ x.ravel(), rel=1e-12, abs=1e-10)
-    pivots, factor = diag.copy(), np.zeros_like(off)
-    negative = factorise(order.pattern, pivots, off.copy(), factor)
+    pivots, factor = diag.copy(), np.zeros_like(upper)
+    negative = factorise(order.pattern, pivots, upper.copy(), factor)
     solution = -rhs
     substitute(order.pattern, pivots, factor, solution)
     eigenvalues = np.linalg.eigvalsh(matrix)
     if np.min(np.abs(eigenvalues)) > 1e-3:
         assert negative == np.sum(eigenvalues < 0)
         assert matrix @ solution.ravel() == pytest.approx(matrix @ x.ravel(), abs=1e-6)
+
+
+def test_only_arrays_in_c_order_are_taken():
+    """The products address rows directly: another order would read other entries."""
+
+    @njit
+    def product(blocks):
+        multiply(blocks, 0, blocks, 0, blocks, 0)
+
+    with pytest.raises(TypingError):
+        product(np.asfortranarray(np.zeros((2, 4, 4))))
+    with pytest.raises(TypingError):
+        product(np.zeros((2, 4, 4), np.float32))
 
 
 @settings(deadline=None)

@@ -115,9 +115,9 @@ def test_gradient_and_hessian_of_the_lagrangian(case):
     matrix = np.zeros((4 * len(point.x), 4 * len(point.x)))
     for j, block in enumerate(system.diag):
         matrix[4 * j : 4 * j + 4, 4 * j : 4 * j + 4] = block
-    for block, i, j in zip(system.off, situation.pattern.row, situation.pattern.col, strict=True):
-        matrix[4 * i : 4 * i + 4, 4 * j : 4 * j + 4] = block
-        matrix[4 * j : 4 * j + 4, 4 * i : 4 * i + 4] = block.T
+    for block, i, j in zip(system.upper, situation.pattern.row, situation.pattern.col, strict=True):
+        matrix[4 * j : 4 * j + 4, 4 * i : 4 * i + 4] = block
+        matrix[4 * i : 4 * i + 4, 4 * j : 4 * j + 4] = block.T
     primal = np.flatnonzero(np.arange(4 * len(point.x)) % 4 < 2)
     for k in range(n):
         if fixed.flat[k]:

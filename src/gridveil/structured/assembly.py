@@ -28,7 +28,7 @@ def assemble(
 ) -> None:
     """Fill the matrix before condensation and the gradient of the Lagrangian (without bounds) at ``point``."""
     system.diag[:] = 0.0
-    system.off[:] = 0.0
+    system.upper[:] = 0.0
     system.gradient_x[:] = 0.0
     _add_branches(grid, point, values, system)
     _add_buses(grid, point, system)
@@ -136,19 +136,19 @@ def _add_branches(grid: GridData, point: Iterate, values: Values, system: System
         block[2, 1] += pt_t
         block[3, 0] -= qt_a
         block[3, 1] += qt_t
-        block = system.off[grid.branch_block[b]]
+        block = system.upper[grid.branch_block[b]]
         block[0, 0] -= h_aa
-        block[0, 1] += h_at
-        block[1, 0] -= h_af
+        block[1, 0] += h_at
+        block[0, 1] -= h_af
         block[1, 1] += h_ft
-        block[2, 0] -= pf_a
-        block[2, 1] += pf_t
-        block[3, 0] -= qf_a
-        block[3, 1] += qf_t
-        block[0, 2] += pt_a
-        block[0, 3] += qt_a
-        block[1, 2] += pt_f
-        block[1, 3] += qt_f
+        block[0, 2] -= pf_a
+        block[1, 2] += pf_t
+        block[0, 3] -= qf_a
+        block[1, 3] += qf_t
+        block[2, 0] += pt_a
+        block[3, 0] += qt_a
+        block[2, 1] += pt_f
+        block[3, 1] += qt_f
         # Gradient of the Lagrangian.
         g_a = price[i, 0] * pf_a + price[i, 1] * qf_a + price[j, 0] * pt_a + price[j, 1] * qt_a
         g_f = price[i, 0] * pf_f + price[i, 1] * qf_f + price[j, 0] * pt_f + price[j, 1] * qt_f
@@ -202,10 +202,10 @@ def _clear_fixed(grid: GridData, pattern: Pattern, system: System) -> None:
         for c in range(2):
             if grid.fixed[i, c]:
                 for k in range(4):
-                    system.off[a, c, k] = 0.0
+                    system.upper[a, k, c] = 0.0
             if grid.fixed[j, c]:
                 for k in range(4):
-                    system.off[a, k, c] = 0.0
+                    system.upper[a, c, k] = 0.0
 
 
 @compiled
@@ -248,8 +248,8 @@ def local_pivot(curvature: float, shift: float) -> float:
 
 @compiled
 def condense(grid: GridData, local: LocalData, system: System, shift_primal: float, shift_dual: float) -> int:
-    """Eliminate the local variables into ``shifted_diag``, ``border`` and ``corner``; return their negative pivots."""
-    diag = system.shifted_diag
+    """Eliminate the local variables into ``pivots``, ``border`` and ``corner``; return their negative pivots."""
+    diag = system.pivots
     diag[:] = system.diag
     for i in range(len(diag)):
         for c in range(2):

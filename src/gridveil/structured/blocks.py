@@ -1,10 +1,20 @@
-"""Block LDLᵀ on the bus graph: 4×4 pivots with their inertia, substitution, multiplication."""
+"""Block LDLᵀ on the bus graph: 4×4 pivots with their inertia, substitution, multiplication.
+
+Blocks off the diagonal are stored transposed, as those of the upper triangle: then no product needs a column of a block.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.structured.kernel import compiled
 from gridveil.structured.symbolic import Pattern
+from gridveil.structured.vector import (
+    multiply,
+    subtract_times,
+    subtract_transposed_product,
+    subtract_transposed_times,
+    times_symmetric,
+)
 
 Floats = NDArray[np.float64]
 
@@ -138,8 +148,8 @@ def _sweep_two(m: Floats, size: int, q: int, r: int, determinant: float) -> None
 
 
 @compiled
-def factorise(pattern: Pattern, diag: Floats, off: Floats, factor: Floats) -> int:
-    """Factor in place: ``diag`` (N,4,4) becomes the inverse pivots, ``factor`` (nnz,4,4) becomes L; ``off`` is consumed.
+def factorise(pattern: Pattern, diag: Floats, upper: Floats, factor: Floats) -> int:
+    """Factor in place: ``diag`` (N,4,4) becomes the inverse pivots, ``factor`` (nnz,4,4) becomes Lᵀ; ``upper`` is consumed.
 
     Returns the number of negative eigenvalues of the matrix, or SINGULAR.
     """
@@ -147,33 +157,19 @@ def factorise(pattern: Pattern, diag: Floats, off: Floats, factor: Floats) -> in
     negative = 0
     k = 0
     for j in range(len(diag)):
-        pivot = diag[j]
-        found = invert_pivot(pivot)
+        found = invert_pivot(diag[j])
         if found == SINGULAR:
             return SINGULAR
         negative += found
         first, end = col_ptr[j], col_ptr[j + 1]
         for a in range(first, end):
-            source, left = off[a], factor[a]
-            for r in range(4):
-                s0, s1, s2, s3 = source[r, 0], source[r, 1], source[r, 2], source[r, 3]
-                for c in range(4):
-                    left[r, c] = s0 * pivot[0, c] + s1 * pivot[1, c] + s2 * pivot[2, c] + s3 * pivot[3, c]
+            multiply(factor, a, diag, j, upper, a)
         for a in range(first, end):
-            _subtract_product(diag[row[a]], factor[a], off[a])
+            subtract_transposed_product(diag, row[a], factor, a, upper, a)
             for b in range(a + 1, end):
-                _subtract_product(off[target[k]], factor[b], off[a])
+                subtract_transposed_product(upper, target[k], factor, a, upper, b)
                 k += 1
     return negative
-
-
-@compiled
-def _subtract_product(result: Floats, left: Floats, right: Floats) -> None:
-    """result −= left @ rightᵀ for 4×4 blocks."""
-    for r in range(4):
-        l0, l1, l2, l3 = left[r, 0], left[r, 1], left[r, 2], left[r, 3]
-        for c in range(4):
-            result[r, c] -= l0 * right[c, 0] + l1 * right[c, 1] + l2 * right[c, 2] + l3 * right[c, 3]
 
 
 @compiled
@@ -182,39 +178,20 @@ def substitute(pattern: Pattern, inverse_pivots: Floats, factor: Floats, x: Floa
     col_ptr, row = pattern.col_ptr, pattern.row
     n_bus = len(x)
     for j in range(n_bus):
-        x0, x1, x2, x3 = x[j, 0], x[j, 1], x[j, 2], x[j, 3]
         for a in range(col_ptr[j], col_ptr[j + 1]):
-            left, i = factor[a], row[a]
-            for r in range(4):
-                x[i, r] -= left[r, 0] * x0 + left[r, 1] * x1 + left[r, 2] * x2 + left[r, 3] * x3
+            subtract_transposed_times(x, row[a], factor, a, x, j)
+        times_symmetric(x, j, inverse_pivots, j, x, j)
     for j in range(n_bus - 1, -1, -1):
-        x0, x1, x2, x3 = x[j, 0], x[j, 1], x[j, 2], x[j, 3]
-        pivot = inverse_pivots[j]
-        for r in range(4):
-            x[j, r] = pivot[r, 0] * x0 + pivot[r, 1] * x1 + pivot[r, 2] * x2 + pivot[r, 3] * x3
         for a in range(col_ptr[j], col_ptr[j + 1]):
-            left, i = factor[a], row[a]
-            x0, x1, x2, x3 = x[i, 0], x[i, 1], x[i, 2], x[i, 3]
-            for c in range(4):
-                x[j, c] -= left[0, c] * x0 + left[1, c] * x1 + left[2, c] * x2 + left[3, c] * x3
+            subtract_times(x, j, factor, a, x, row[a])
 
 
 @compiled
-def subtract_matrix_product(pattern: Pattern, diag: Floats, off: Floats, x: Floats, result: Floats) -> None:
-    """result −= K x for the symmetric block matrix K given by its lower triangle."""
+def subtract_matrix_product(pattern: Pattern, diag: Floats, upper: Floats, x: Floats, result: Floats) -> None:
+    """result −= K x for the symmetric block matrix K given by its upper triangle."""
     row, col = pattern.row, pattern.col
     for i in range(len(x)):
-        for r in range(4):
-            result[i, r] -= (
-                diag[i, r, 0] * x[i, 0] + diag[i, r, 1] * x[i, 1] + diag[i, r, 2] * x[i, 2] + diag[i, r, 3] * x[i, 3]
-            )
+        subtract_transposed_times(result, i, diag, i, x, i)
     for a in range(len(row)):
-        i, j = row[a], col[a]
-        block = off[a]
-        for r in range(4):
-            result[i, r] -= (
-                block[r, 0] * x[j, 0] + block[r, 1] * x[j, 1] + block[r, 2] * x[j, 2] + block[r, 3] * x[j, 3]
-            )
-            result[j, r] -= (
-                block[0, r] * x[i, 0] + block[1, r] * x[i, 1] + block[2, r] * x[i, 2] + block[3, r] * x[i, 3]
-            )
+        subtract_transposed_times(result, row[a], upper, a, x, col[a])
+        subtract_times(result, col[a], upper, a, x, row[a])

@@ -104,10 +104,10 @@ class System(NamedTuple):
     curvature_u: Floats
     """(n,) second derivative of Lagrangian and barrier; the pivot of a local variable."""
     diag: Floats
-    off: Floats
-    shifted_diag: Floats
+    upper: Floats
+    """(nnz, 4, 4) transposed blocks of the pattern: rows of the bus eliminated earlier, columns of the later one."""
     pivots: Floats
-    work_off: Floats
+    work_upper: Floats
     factor: Floats
     border: Floats
     """(m, N, 4)"""
@@ -165,7 +165,6 @@ def allocate_system(n_bus: int, n_branch: int, n_blocks: int, n_local: int, n_ro
         np.zeros(n_local),
         np.zeros((n_bus, 4, 4)),
         np.zeros((n_blocks, 4, 4)),
-        np.zeros((n_bus, 4, 4)),
         np.zeros((n_bus, 4, 4)),
         np.zeros((n_blocks, 4, 4)),
         np.zeros((n_blocks, 4, 4)),

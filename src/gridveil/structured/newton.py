@@ -46,9 +46,8 @@ def factorise_with_inertia(
 def _factorise(grid: GridData, local: LocalData, pattern: Pattern, system: System, shift: float) -> int:
     """Factor under one shift; return the negative eigenvalues of the whole bordered matrix, or SINGULAR."""
     negative = condense(grid, local, system, shift, SHIFT_DUAL)
-    system.pivots[:] = system.shifted_diag
-    system.work_off[:] = system.off
-    found = factorise(pattern, system.pivots, system.work_off, system.factor)
+    system.work_upper[:] = system.upper
+    found = factorise(pattern, system.pivots, system.work_upper, system.factor)
     if found == SINGULAR:
         return SINGULAR
     negative += found
@@ -122,7 +121,7 @@ def _residual(
     n_rows = len(rho)
     residual, residual_u, corner_residual = system.residual, system.residual_u, system.corner_residual
     residual[:] = system.rhs
-    subtract_matrix_product(pattern, system.diag, system.off, x, residual)
+    subtract_matrix_product(pattern, system.diag, system.upper, x, residual)
     for i in range(len(x)):
         for c in range(2):
             if not grid.fixed[i, c]:
