@@ -27,6 +27,8 @@ BY_STRUCTURE = "structured solver"
 # Room, per unit, that joint problems leave at every limit of the network. Demands that can only just be served have a follower with
 # huge prices, which anybody's solver finds hard; this much costs about 0.2 % of δ where noise is large.
 INTERIOR = 1e-4
+# Demands that all moved by less than this, per unit, since the last follower have nearly its optimum.
+NEARBY = 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,8 @@ class StructuredEngine(Engine):
     def follow(self, joint: JointSolution, previous: FollowerSolution | None) -> FollowerSolution:
         """O(d) warm from the joint point's own multipliers; Ipopt from its x if that fails or ends above f(x).
 
-        Where the band is slack these say nothing about prices, and those of the last follower serve instead.
+        Where the band is slack these say nothing about prices, and those of the last follower serve instead; where the
+        demands have hardly moved, the last follower is the better start altogether.
         """
         return super().follow(joint, _as_previous(joint, _warm_of(previous)) or previous)
 
@@ -222,7 +225,11 @@ def _as_previous(joint: JointSolution, last: WarmStart | None) -> FollowerSoluti
     own = _warm_of(joint)
     if own is None or not isinstance(joint.point, StructuredPoint):
         return None
-    warm = last.at(own) if last is not None and last.priced and not own.priced else own
+    warm = own
+    if last is not None and np.max(np.abs(joint.d - last.target), initial=0.0) < NEARBY:
+        warm = last
+    elif last is not None and last.priced and not own.priced:
+        warm = last.at(own)
     return FollowerSolution(
         status=joint.status,
         cost=joint.cost,

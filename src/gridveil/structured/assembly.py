@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gridveil.structured.branch_flows import flow_hessian, flow_value, from_gradient, to_gradient
 from gridveil.structured.kernel import compiled
-from gridveil.structured.layout import GridData, Iterate, LocalData, System, Values
+from gridveil.structured.layout import GridData, Iterate, LocalData, System, Values, copy_blocks
 from gridveil.structured.symbolic import Pattern
 
 Floats = NDArray[np.float64]
@@ -250,7 +250,7 @@ def local_pivot(curvature: float, shift: float) -> float:
 def condense(grid: GridData, local: LocalData, system: System, shift_primal: float, shift_dual: float) -> int:
     """Eliminate the local variables into ``pivots``, ``border`` and ``corner``; return their negative pivots."""
     diag = system.pivots
-    diag[:] = system.diag
+    copy_blocks(system.diag, diag)
     for i in range(len(diag)):
         for c in range(2):
             if not grid.fixed[i, c]:

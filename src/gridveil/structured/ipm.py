@@ -50,6 +50,9 @@ _LEAST_FRACTION = 0.99
 _TINY_STEP = 1e-14
 # A run whose primal steps are all shorter than this gets nowhere.
 _SHORT_STEP = 0.1
+# After a short step with products below this many times the infeasibility, limits are in the way of the balances: the next
+# step aims at products this many times the present ones, away from all limits.
+_AHEAD, _RECENTRED = 10.0, 10.0
 # Where no step improves a point any more, rounding is what stops it: it is accepted with a stationarity this many times
 # the tolerance, and products this many times.
 _ROUNDED_DUAL, _ROUNDED_PRODUCT = 100.0, 10.0
@@ -169,19 +172,21 @@ def _find_direction(
     shift: float,
     mu: float,
     free: bool,
+    recentre: bool,
     least: float,
 ) -> float:
     """Fill the step, and return the barrier parameter that it aims at: ``mu``, or as far below it as seems possible.
 
     In free mode a predictor to products of zero shows how far that is, and the corrector then allows for the products
-    of steps that Newton's method neglects (Mehrotra 1992).
+    of steps that Newton's method neglects (Mehrotra 1992). To recentre is to aim above ``mu`` instead.
     """
     system, values, step = work.system, work.values, work.step
     if free:
         aim_at(system, 0.0)
         direction(grid, local, pattern, point, values, system, shift, 0, step)
         mean = mu
-        mu = max(least, reachable_share(local, point, step) * mean)
+        share = _RECENTRED if recentre else reachable_share(local, point, step)
+        mu = max(least, share * mean)
         aim_beyond(system, step, mu, _MOST_CORRECTED * mean)
     else:
         aim_at(system, mu)
@@ -247,7 +252,9 @@ def run(
             status = SINGULAR_SYSTEM
             break
         last_shift = shift if shift > 0.0 else last_shift
-        mu = _find_direction(grid, local, pattern, point, work, shift, mu, free, _LEAST_MU * settings.tolerance)
+        recentre = short_steps > 0 and error.mean_product < _AHEAD * error.primal
+        least = _LEAST_MU * settings.tolerance
+        mu = _find_direction(grid, local, pattern, point, work, shift, mu, free, recentre, least)
         if not is_finite(work.step):
             status = DIVERGED
             break

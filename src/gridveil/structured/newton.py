@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from gridveil.structured.assembly import condense, local_pivot
 from gridveil.structured.blocks import SINGULAR, factorise, invert_symmetric, substitute, subtract_matrix_product
 from gridveil.structured.kernel import compiled
-from gridveil.structured.layout import GridData, Iterate, LocalData, System, Values
+from gridveil.structured.layout import GridData, Iterate, LocalData, System, Values, copy_blocks
 from gridveil.structured.symbolic import Pattern
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ def factorise_with_inertia(
 def _factorise(grid: GridData, local: LocalData, pattern: Pattern, system: System, shift: float) -> int:
     """Factor under one shift; return the negative eigenvalues of the whole bordered matrix, or SINGULAR."""
     negative = condense(grid, local, system, shift, SHIFT_DUAL)
-    system.work_upper[:] = system.upper
+    copy_blocks(system.upper, system.work_upper)
     found = factorise(pattern, system.pivots, system.work_upper, system.factor)
     if found == SINGULAR:
         return SINGULAR
@@ -54,12 +54,12 @@ def _factorise(grid: GridData, local: LocalData, pattern: Pattern, system: Syste
     n_rows = len(local.row_low)
     if n_rows == 0:
         return negative
-    system.border_solution[:] = system.border
+    copy_blocks(system.border, system.border_solution)
     for r in range(n_rows):
         substitute(pattern, system.pivots, system.factor, system.border_solution[r])
     for r in range(n_rows):
         for q in range(n_rows):
-            system.schur_inverse[r, q] = -system.corner[r, q] - np.sum(system.border[r] * system.border_solution[q])
+            system.schur_inverse[r, q] = -system.corner[r, q] - _inner(system.border[r], system.border_solution[q])
     for r in range(n_rows):
         for q in range(r):
             mean = 0.5 * (system.schur_inverse[r, q] + system.schur_inverse[q, r])
@@ -69,16 +69,43 @@ def _factorise(grid: GridData, local: LocalData, pattern: Pattern, system: Syste
 
 
 @compiled
+def _inner(first: Floats, second: Floats) -> float:
+    """Inner product of two arrays (N, 4), without the array of products that an expression would make."""
+    total = 0.0
+    left, right = first.reshape(-1), second.reshape(-1)
+    for i in range(len(left)):
+        total += left[i] * right[i]
+    return total
+
+
+@compiled
+def _largest(values: Floats) -> float:
+    """Largest absolute value, 0 of none."""
+    largest = 0.0
+    for value in values.reshape(-1):
+        largest = max(largest, abs(value))
+    return largest
+
+
+@compiled
+def _add_multiple(factor: float, source: Floats, target: Floats) -> None:
+    """target += factor · source for arrays (N, 4)."""
+    added, total = source.reshape(-1), target.reshape(-1)
+    for i in range(len(added)):
+        total[i] += factor * added[i]
+
+
+@compiled
 def _bordered_solve(pattern: Pattern, system: System, x: Floats, rho: Floats) -> None:
     """Overwrite the right-hand side (x, rho) with the solution of the condensed bordered system."""
     substitute(pattern, system.pivots, system.factor, x)
     n_rows = len(rho)
     if n_rows > 0:
         for r in range(n_rows):
-            rho[r] -= np.sum(system.border[r] * x)
+            rho[r] -= _inner(system.border[r], x)
         rho[:] = np.dot(system.schur_inverse, rho)
         for r in range(n_rows):
-            x -= rho[r] * system.border_solution[r]
+            _add_multiple(-rho[r], system.border_solution[r], x)
 
 
 @compiled
@@ -120,7 +147,7 @@ def _residual(
     """Fill the residuals of the system before the local variables are condensed; return the largest."""
     n_rows = len(rho)
     residual, residual_u, corner_residual = system.residual, system.residual_u, system.corner_residual
-    residual[:] = system.rhs
+    copy_blocks(system.rhs, residual)
     subtract_matrix_product(pattern, system.diag, system.upper, x, residual)
     for i in range(len(x)):
         for c in range(2):
@@ -136,10 +163,7 @@ def _residual(
         for r in range(n_rows):
             residual_u[k] -= system.row_gradient[r, k] * rho[r]
             corner_residual[r] -= system.row_gradient[r, k] * u[k]
-    largest: float = np.max(np.abs(residual))
-    if len(u) > 0:
-        largest = max(largest, np.max(np.abs(residual_u)))
-    return largest
+    return max(_largest(residual), _largest(residual_u))
 
 
 @compiled
@@ -155,17 +179,17 @@ def _solve_refined(
     rho: Floats,
 ) -> None:
     """Solve for the right-hand sides in ``system`` with iterative refinement."""
-    x[:] = system.rhs
+    copy_blocks(system.rhs, x)
     u[:] = system.rhs_u
     rho[:] = system.corner_rhs
-    scale = np.max(np.abs(system.rhs))
+    scale = _largest(system.rhs)
     _solve_once(local, pattern, system, shift, x, u, rho)
     for _ in range(refinements):
         if _residual(grid, local, pattern, system, shift, x, u, rho) <= _REFINED * scale:
             break
         residual, residual_u = system.residual, system.residual_u
         _solve_once(local, pattern, system, shift, residual, residual_u, system.corner_residual)
-        x += residual
+        _add_multiple(1.0, residual, x)
         u += residual_u
         for r in range(len(rho)):
             rho[r] += system.corner_residual[r]
@@ -187,8 +211,9 @@ def direction(
     _right_hand_side(grid, local, point, constraint, system)
     solution, rho = np.empty((len(point.x), 4)), np.empty(len(local.row_low))
     _solve_refined(grid, local, pattern, system, shift, refinements, solution, step.u, rho)
-    step.x[:] = solution[:, :2]
-    step.price[:] = solution[:, 2:]
+    for i in range(len(solution)):
+        step.x[i, 0], step.x[i, 1] = solution[i, 0], solution[i, 1]
+        step.price[i, 0], step.price[i, 1] = solution[i, 2], solution[i, 3]
     _recover_limits(grid, local, point, constraint, system, step)
     for k in range(len(point.u)):
         if local.low[k] > -inf:

@@ -77,23 +77,25 @@ def measure(local: LocalData, point: Iterate, values: Values, system: System) ->
 
 @compiled
 def longest_steps(local: LocalData, point: Iterate, step: Iterate, fraction: float) -> tuple[float, float]:
-    """Longest primal and dual step lengths, at most 1, that keep ``1 - fraction`` of every distance."""
+    """Longest primal and dual step lengths, at most 1, that keep ``1 - fraction`` of every distance.
+
+    Limits that do not exist have a slack of 1, a multiplier of 0 and no step: they are in nobody's way.
+    """
     primal, dual = 1.0, 1.0
     for i in range(len(point.slack)):
-        if local.active[i]:
-            if step.slack[i] < -fraction * point.slack[i]:
-                primal = min(primal, -fraction * point.slack[i] / step.slack[i])
-            if step.limit[i] < -fraction * point.limit[i]:
-                dual = min(dual, -fraction * point.limit[i] / step.limit[i])
+        if primal * step.slack[i] < -fraction * point.slack[i]:
+            primal = -fraction * point.slack[i] / step.slack[i]
+        if dual * step.limit[i] < -fraction * point.limit[i]:
+            dual = -fraction * point.limit[i] / step.limit[i]
     for k in range(len(point.u)):
         below, above = point.u[k] - local.low[k], local.high[k] - point.u[k]
-        if step.u[k] < -fraction * below:
-            primal = min(primal, -fraction * below / step.u[k])
-        if step.u[k] > fraction * above:
-            primal = min(primal, fraction * above / step.u[k])
+        if primal * step.u[k] < -fraction * below:
+            primal = -fraction * below / step.u[k]
+        if primal * step.u[k] > fraction * above:
+            primal = fraction * above / step.u[k]
         for side in range(2):
-            if step.u_bound[k, side] < -fraction * point.u_bound[k, side]:
-                dual = min(dual, -fraction * point.u_bound[k, side] / step.u_bound[k, side])
+            if dual * step.u_bound[k, side] < -fraction * point.u_bound[k, side]:
+                dual = -fraction * point.u_bound[k, side] / step.u_bound[k, side]
     return primal, dual
 
 
@@ -121,7 +123,8 @@ def reachable_share(local: LocalData, point: Iterate, predictor: Iterate) -> flo
 
 @compiled
 def _near_centre(multiplier: float, distance: float, mu: float) -> float:
-    return min(max(multiplier, mu / (_CENTRAL_RATIO * distance)), _CENTRAL_RATIO * mu / distance)
+    centre = mu / distance
+    return min(max(multiplier, centre / _CENTRAL_RATIO), _CENTRAL_RATIO * centre)
 
 
 @compiled
