@@ -122,3 +122,26 @@ def test_high_points_of_far_targets_are_found_by_the_structured_solver():
         mine, theirs = ours.highpoint(noisy, band), ipopt.highpoint(noisy, band)
         assert mine.detail == BY_STRUCTURE and theirs.converged
         assert mine.delta <= theirs.delta * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("moved", "from_last"), [(0.01, True), (0.05, False)])
+def test_a_follower_starts_from_the_last_one_only_where_demands_hardly_moved(monkeypatch, moved, from_last):
+    case, model, ours, _ = engines("case14_ieee")
+    cost = solve_true(case, model, ours.solve_afresh).cost
+    band = Tolerance.parse("1%").around(cost, TargetSource.PUBLIC)
+    noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=0.1, seed=1).values)
+    joint = ours.highpoint(noisy, band)
+    last = ours.follow(joint, None)
+    starts = []
+    solve = StructuredSolver.solve
+
+    def watched(self, task, *, warm=None, thorough=True):
+        starts.append(warm)
+        return solve(self, task, warm=warm, thorough=thorough)
+
+    monkeypatch.setattr(StructuredSolver, "solve", watched)
+    further = joint.d.copy()
+    further[0] += moved
+    follower = ours.follow(replace(joint, d=further), last)
+    assert follower.converged
+    assert np.array_equal(starts[0].x, (last if from_last else joint).point.warm.x)

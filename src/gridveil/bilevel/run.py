@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +56,12 @@ class Run:
     calls: int = 0
     confirmed: tuple[Candidate, FollowerSolution] | None = None
 
-    @property
+    @cached_property
     def joint_band(self) -> CostTarget:
         """The band for f(x) in the joint problems."""
         return self.target.shrunk(JOINT_MARGIN)
 
-    @property
+    @cached_property
     def band(self) -> CostTarget:
         """The band in which O(d) is accepted."""
         return self.target.shrunk(ACCEPTANCE_MARGIN)

@@ -117,7 +117,7 @@ class StructuredEngine(Engine):
         program = self.program
         if np.all(np.isinf(program.d_lower)) and np.all(np.isinf(program.d_upper)):
             return None
-        (p_low, q_low), (p_high, q_high) = np.split(program.d_lower, 2), np.split(program.d_upper, 2)
+        (p_low, q_low), (p_high, q_high) = _halves(program.d_lower), _halves(program.d_upper)
         return DemandBox(p_low=p_low, p_high=p_high, q_low=q_low, q_high=q_high)
 
     def highpoint(self, noisy: Vector, band: CostTarget) -> JointSolution:
@@ -126,13 +126,13 @@ class StructuredEngine(Engine):
 
     def nearest_feasible(self, d: Vector) -> JointSolution:
         """HPR without its band."""
-        p, q = np.split(d, 2)
+        p, q = _halves(d)
         task = Nearest(target_p=p, target_q=q, cost_low=-np.inf, cost_high=np.inf, box=self._box)
         return self._joint(task, d, None) or super().nearest_feasible(d)
 
     def push(self, noisy: Vector, band: CostTarget, delta: float, starts: list[JointSolution]) -> JointSolution:
         """O↑(δ), warm from the last point."""
-        p, q = np.split(noisy, 2)
+        p, q = _halves(noisy)
         task = Push(target_p=p, target_q=q, cost_low=band.lower, cost_high=band.upper, delta=delta, box=self._box)
         with_multipliers = [warm for warm in map(_warm_of, starts) if warm is not None]
         found = self._joint(task, noisy, with_multipliers[-1] if with_multipliers else self._start(starts[-1]))
@@ -142,7 +142,7 @@ class StructuredEngine(Engine):
         self, noisy: Vector, band: CostTarget, cut: HalfSpace, start: JointSolution, warm: JointSolution | None
     ) -> JointSolution:
         """HPR with a price cut, warm from the last point."""
-        weight_p, weight_q = np.split(cut.normal, 2)
+        weight_p, weight_q = _halves(cut.normal)
         row = Cut(weight_p=weight_p, weight_q=weight_q, least=cut.offset)
         found = self._joint(self._nearest(noisy, band, row), noisy, self._start(warm or start))
         return found or super().cut(noisy, band, cut, start, None)
@@ -160,7 +160,7 @@ class StructuredEngine(Engine):
         return _warm_of(joint) or start_from(self._joint_solver, joint.x, joint.d)
 
     def _nearest(self, noisy: Vector, band: CostTarget, cut: Cut | None) -> Nearest:
-        p, q = np.split(noisy, 2)
+        p, q = _halves(noisy)
         return Nearest(target_p=p, target_q=q, cost_low=band.lower, cost_high=band.upper, cut=cut, box=self._box)
 
     def _joint(self, task: Task, noisy: Vector, warm: WarmStart | None) -> JointSolution | None:
@@ -206,12 +206,17 @@ def start_from(solver: StructuredSolver, x: Vector, d: Vector) -> WarmStart:
     """Give a program's x (angles, magnitudes, generation, and what else there is) at d as a start without multipliers."""
     n_bus, n_gen = solver.arrays.n_bus, len(solver.arrays.gen_bus)
     va, vm, pg, qg, _ = np.split(x, np.cumsum([n_bus, n_bus, n_gen, n_gen]))
-    demand_p, demand_q = np.split(d, 2)
+    demand_p, demand_q = _halves(d)
     return solver.start_from(va=va, vm=vm, pg=pg, qg=qg, demand_p=demand_p, demand_q=demand_q)
 
 
+def _halves(d: Vector) -> tuple[Vector, Vector]:
+    """Active and reactive demands."""
+    return d[: len(d) // 2], d[len(d) // 2 :]
+
+
 def _dispatch(d: Vector) -> Dispatch:
-    p, q = np.split(d, 2)
+    p, q = _halves(d)
     return Dispatch(demand_p=p, demand_q=q)
 
 

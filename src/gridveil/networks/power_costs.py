@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class GeneratorCosts:
     line_intercept: Floats
     points: tuple[tuple[int, Floats], ...]
 
-    @property
+    @cached_property
     def piecewise(self) -> Ints:
         """Generators with a piecewise-linear curve, ascending."""
         return np.unique(self.line_generator)

@@ -47,6 +47,7 @@ class _Ends:
     own: Complexes
     mutual: Complexes
     power: Complexes
+    rate: Floats
 
 
 def check(arrays: OpfArrays, task: Task, answer: Candidate) -> Residuals:
@@ -74,7 +75,9 @@ def _ends(arrays: OpfArrays, answer: Candidate) -> _Ends:
     at_near = voltage[near]
     own = at_near * np.conj(np.concatenate([arrays.y_ff, arrays.y_tt]) * at_near)
     mutual = at_near * np.conj(np.concatenate([arrays.y_ft, arrays.y_tf]) * voltage[far])
-    return _Ends(near=near, far=far, own=own, mutual=mutual, power=own + mutual)
+    return _Ends(
+        near=near, far=far, own=own, mutual=mutual, power=own + mutual, rate=np.concatenate([arrays.rate, arrays.rate])
+    )
 
 
 def _balance(arrays: OpfArrays, answer: Candidate, ends: _Ends) -> Complexes:
@@ -90,7 +93,7 @@ def _generation_cost(arrays: OpfArrays, pg: Floats) -> tuple[float, Floats, Floa
     smooth = arrays.cost_1 + 2 * arrays.cost_2 * pg
     low, high = smooth.copy(), smooth.copy()
     cost = float(np.sum(arrays.cost_0 + (arrays.cost_1 + arrays.cost_2 * pg) * pg))
-    for k in np.unique(arrays.line_gen):
+    for k in set(arrays.line_gen.tolist()):
         mine = arrays.line_gen == k
         slope, intercept = arrays.line_slope[mine], arrays.line_intercept[mine]
         cost += float(np.max(slope * pg[k] + intercept))
@@ -139,7 +142,7 @@ def _infeasibility(
     violations = [
         np.abs(mismatch.real),
         np.abs(mismatch.imag),
-        np.abs(ends.power) - np.tile(arrays.rate, 2),
+        np.abs(ends.power) - ends.rate,
         across - arrays.angle_max,
         arrays.angle_min - across,
         answer.vm - arrays.v_max,
@@ -240,10 +243,10 @@ def _products(
 ) -> float:
     """Largest product of a multiplier and the room its inequality leaves."""
     multipliers = answer.multipliers
-    flow, rate = np.concatenate([multipliers.flow_from, multipliers.flow_to]), np.tile(arrays.rate, 2)
+    flow = np.concatenate([multipliers.flow_from, multipliers.flow_to])
     across = answer.va[arrays.branch_from] - answer.va[arrays.branch_to]
     products = [
-        _times_room(flow, rate**2 - np.abs(ends.power) ** 2),
+        _times_room(flow, ends.rate**2 - np.abs(ends.power) ** 2),
         _times_room(multipliers.angle_above, arrays.angle_max - across),
         _times_room(multipliers.angle_below, across - arrays.angle_min),
     ]
