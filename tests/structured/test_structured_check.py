@@ -89,3 +89,17 @@ def test_the_front_door_does_not_believe_the_engine(network, monkeypatch):
     monkeypatch.setattr(strategy, "attempt", lying)
     solution = StructuredSolver(structured_arrays(network.network)).solve(tasks(network)["dispatch"])
     assert solution.status is SolveStatus.CHECK_FAILED
+
+
+@pytest.mark.parametrize(("off", "expected"), [(0.0, SolveStatus.CONVERGED), (1e-3, SolveStatus.ITERATION_LIMIT)])
+def test_a_run_that_gave_up_counts_only_where_the_check_finds_an_optimum(network, monkeypatch, off, expected):
+    honest = strategy.attempt
+
+    def modest(*arguments):
+        run = honest(*arguments)
+        run.point.u[0] += off
+        return dataclasses.replace(run, status=SolveStatus.ITERATION_LIMIT)
+
+    monkeypatch.setattr(strategy, "attempt", modest)
+    solution = StructuredSolver(structured_arrays(network.network)).solve(tasks(network)["dispatch"])
+    assert solution.status is expected

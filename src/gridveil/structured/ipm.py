@@ -258,7 +258,11 @@ def run(
         if not is_finite(work.step):
             status = DIVERGED
             break
-        stiffen(local, point, work.system, work.step, max(error.primal, settings.tolerance))
+        if shift > 0.0:
+            # Limits that got too stiff make an inertia look wrong that is not.
+            work.system.least_softness[:] = 1.0 / _STIFFEST
+        else:
+            stiffen(local, point, work.system, work.step, max(error.primal, settings.tolerance))
         found = _find_lengths(grid, local, pattern, point, work, known, mu, shift)
         row[4], row[5], row[6], row[7] = shift, found.primal, found.dual, tries
         iteration += 1

@@ -18,6 +18,7 @@ _START_PUSH = 1e-2
 # A warm start keeps at least this distance from bounds and this barrier parameter; one that is feasible as it is may stay
 # much nearer to them, because pushing it off the bounds would undo that.
 _WARM_PUSH, _WARM_MU = 1e-3, 1e-4
+_SOFTENED_PUSH = 1e-4
 _NEAR_PUSH, _NEAR_MU = 1e-6, 1e-5
 _FEASIBLE = 1e-6
 # The same without multipliers to go by, by objective: found by trial on releases at α = 1 and 10.
@@ -143,7 +144,7 @@ def softened_start(grid: GridData, local: LocalData, softened: Iterate) -> tuple
     """Start a task where its softened form ended, without what was traded."""
     n_own = len(local.bus)
     known = softened._replace(u=softened.u[:n_own], u_bound=softened.u_bound[:n_own])
-    return moved_inside(grid, local, known, _WARM_PUSH, _WARM_MU), _WARM_MU
+    return moved_inside(grid, local, known, _SOFTENED_PUSH, _WARM_MU), _WARM_MU
 
 
 def moved_inside(grid: GridData, local: LocalData, known: Iterate, push: float, mu: float) -> Iterate:
