@@ -36,14 +36,26 @@ class _Rows:
     def _row_at(self, r: int) -> Any:
         return self._builder.bitcast(self._at(_LANES * r), _ROW.as_pointer())
 
-    def load(self, r: int) -> Any:
+    def load(self, r: int = 0) -> Any:
         return self._builder.load(self._row_at(r), align=8)
 
-    def store(self, r: int, value: Any) -> None:
-        self._builder.store(value, self._row_at(r), align=8)
+    def load_all(self) -> list[Any]:
+        return [self.load(r) for r in range(_LANES)]
 
-    def spread(self, r: int, c: int) -> Any:
-        """Entry (r, c) in every lane."""
+    def store(self, *rows: Any) -> None:
+        """Store rows from the first on; all are known by then, so a result may be one of its own factors."""
+        for r, row in enumerate(rows):
+            self._builder.store(row, self._row_at(r), align=8)
+
+    def spread_row(self, r: int = 0) -> list[Any]:
+        """Each entry of row r in every lane of a vector of its own."""
+        return [self._spread(r, c) for c in range(_LANES)]
+
+    def spread_column(self, c: int) -> list[Any]:
+        """Each entry of column c likewise."""
+        return [self._spread(r, c) for r in range(_LANES)]
+
+    def _spread(self, r: int, c: int) -> Any:
         builder, nothing = self._builder, ir.Constant(_ROW, ir.Undefined)
         one = builder.insert_element(nothing, builder.load(self._at(_LANES * r + c)), cgutils.int32_t(0))
         return _shuffle(builder, one, nothing, (0, 0, 0, 0))
@@ -51,6 +63,19 @@ class _Rows:
 
 def _shuffle(builder: ir.IRBuilder, first: Any, second: Any, lanes: tuple[int, int, int, int]) -> Any:
     return builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(cgutils.int32_t, _LANES), list(lanes)))
+
+
+def _sum_of_products(builder: ir.IRBuilder, factors: list[Any], rows: list[Any]) -> Any:
+    total = builder.fmul(factors[0], rows[0], flags=_FUSED)
+    for factor, row in zip(factors[1:], rows[1:], strict=True):
+        total = builder.fadd(total, builder.fmul(factor, row, flags=_FUSED), flags=_FUSED)
+    return total
+
+
+def _less_products(builder: ir.IRBuilder, total: Any, factors: list[Any], rows: list[Any]) -> Any:
+    for factor, row in zip(factors, rows, strict=True):
+        total = builder.fsub(total, builder.fmul(factor, row, flags=_FUSED), flags=_FUSED)
+    return total
 
 
 def _row_sums(builder: ir.IRBuilder, rows: list[Any]) -> Any:
@@ -85,52 +110,32 @@ def _in_place(fill: Callable[[ir.IRBuilder, _Rows, _Rows, _Rows], None]) -> Any:
 @_in_place
 def multiply(builder: ir.IRBuilder, result: _Rows, left: _Rows, right: _Rows) -> None:
     """result = left · right."""
-    rows = [right.load(k) for k in range(_LANES)]
-    sums = []
-    for r in range(_LANES):
-        total = builder.fmul(left.spread(r, 0), rows[0], flags=_FUSED)
-        for k in range(1, _LANES):
-            total = builder.fadd(total, builder.fmul(left.spread(r, k), rows[k], flags=_FUSED), flags=_FUSED)
-        sums.append(total)
-    for r in range(_LANES):
-        result.store(r, sums[r])
+    rows = right.load_all()
+    result.store(*[_sum_of_products(builder, left.spread_row(r), rows) for r in range(_LANES)])
 
 
 @_in_place
 def subtract_transposed_product(builder: ir.IRBuilder, result: _Rows, left: _Rows, right: _Rows) -> None:
     """result −= leftᵀ · right."""
-    rows = [right.load(k) for k in range(_LANES)]
-    differences = []
-    for r in range(_LANES):
-        total = result.load(r)
-        for k in range(_LANES):
-            total = builder.fsub(total, builder.fmul(left.spread(k, r), rows[k], flags=_FUSED), flags=_FUSED)
-        differences.append(total)
-    for r in range(_LANES):
-        result.store(r, differences[r])
+    rows = right.load_all()
+    result.store(*[_less_products(builder, result.load(r), left.spread_column(r), rows) for r in range(_LANES)])
 
 
 @_in_place
 def subtract_transposed_times(builder: ir.IRBuilder, result: _Rows, block: _Rows, vector: _Rows) -> None:
     """result −= blockᵀ · vector."""
-    total = result.load(0)
-    for k in range(_LANES):
-        total = builder.fsub(total, builder.fmul(vector.spread(0, k), block.load(k), flags=_FUSED), flags=_FUSED)
-    result.store(0, total)
+    result.store(_less_products(builder, result.load(), vector.spread_row(), block.load_all()))
 
 
 @_in_place
 def times_symmetric(builder: ir.IRBuilder, result: _Rows, block: _Rows, vector: _Rows) -> None:
     """result = block · vector, for a symmetric block."""
-    total = builder.fmul(vector.spread(0, 0), block.load(0), flags=_FUSED)
-    for k in range(1, _LANES):
-        total = builder.fadd(total, builder.fmul(vector.spread(0, k), block.load(k), flags=_FUSED), flags=_FUSED)
-    result.store(0, total)
+    result.store(_sum_of_products(builder, vector.spread_row(), block.load_all()))
 
 
 @_in_place
 def subtract_times(builder: ir.IRBuilder, result: _Rows, block: _Rows, vector: _Rows) -> None:
     """result −= block · vector."""
-    lanes = vector.load(0)
-    products = [builder.fmul(block.load(r), lanes) for r in range(_LANES)]
-    result.store(0, builder.fsub(result.load(0), _row_sums(builder, products)))
+    lanes = vector.load()
+    products = [builder.fmul(row, lanes) for row in block.load_all()]
+    result.store(builder.fsub(result.load(), _row_sums(builder, products)))
