@@ -38,9 +38,12 @@ class SearchResult(NamedTuple):
 
 @compiled
 def new_filter(capacity: int, start_infeasibility: float) -> Filter:
-    """Give an empty filter for a run that starts at the given infeasibility."""
-    scale = max(1.0, start_infeasibility)
-    return Filter(np.empty((capacity, 2)), np.array([0.0, 1e4 * scale, 1e-4 * scale]))
+    """Give an empty filter for a run that starts at the given infeasibility.
+
+    Below θ_min steps have to lower the barrier function. Not relative to the start, as in the paper: from a cold start,
+    where it can be 1e6, that would be all steps, and good ones that only balance the network would be refused.
+    """
+    return Filter(np.empty((capacity, 2)), np.array([0.0, 1e4 * max(1.0, start_infeasibility), 1e-4]))
 
 
 @compiled
