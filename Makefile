@@ -13,7 +13,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@echo "compiling the structured solver (about a minute, once)"
-	$(BIN)/python -c "from gridveil.structured import warm_up; warm_up()"
+	$(BIN)/python -c "from gridveil.solvers.structured import warm_up; warm_up()"
 	touch $@
 
 demo: $(STAMP)

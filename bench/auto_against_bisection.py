@@ -19,18 +19,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import numpy as np
 
 from conftest import data_folder
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.auto import solve_auto
 from gridveil.bilevel.certificate import certify
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Solver
-from gridveil.networks.case import Case
-from gridveil.networks.gas_boundary import preset_boundary
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.core.band import CostTarget, TargetSource
+from gridveil.core.methods import Solver
 from gridveil.privacy.curator import solve_true
-from gridveil.privacy.noisy import CostTarget, TargetSource
-from gridveil.privacy.simulation import NoiseSites, simulate_laplace
+from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
+from gridveil.sectors.case import Case
+from gridveil.sectors.gas.boundary import preset_boundary
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
 from gridveil.study.trial import noise_stream
 
 UP_TO_300 = [

@@ -17,16 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.auto import solve_auto
-from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.exact_dc import exact_bilevel_dc
-from gridveil.networks.dcopf import dc_opf
-from gridveil.networks.load import load_case
-from gridveil.networks.power import PowerNetwork
-from gridveil.privacy.noisy import CostTarget, TargetSource
-from gridveil.privacy.simulation import simulate_laplace
-from gridveil.secret import SecretDemand
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.core.band import CostTarget, TargetSource
+from gridveil.core.secret import SecretDemand
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.dcopf import dc_opf
+from gridveil.sectors.power.network import PowerNetwork
+from gridveil.solvers.ipopt import Engine
 from gridveil.study.trial import noise_stream
 
 NETWORKS = ["case5_pjm", "case14_ieee", "case24_ieee_rts", "case30_ieee", "case39_epri"]

@@ -22,7 +22,7 @@ from pathlib import Path
 import powerio
 
 from gridveil.cli import main
-from gridveil.formats.builtin import resolve_case
+from gridveil.sectors.builtin import resolve_case
 
 SECONDS, BYTES = 5, 2**30
 NUMBER = re.compile(rb"(?<![\w.])-?\d+(?:\.\d+)?")

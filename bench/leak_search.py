@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from gridveil.errors import GridveilError
-from gridveil.formats.builtin import pglib_names, resolve_case
-from gridveil.formats.power_write import write_power_network
-from gridveil.networks.load import load_case
-from gridveil.networks.power_export import public_tables
+from gridveil.core.band import Tolerance
+from gridveil.core.errors import GridveilError
 from gridveil.privacy.attacks import comments_of, demands_in_text
-from gridveil.privacy.noisy import Tolerance
-from gridveil.release.export import export
-from gridveil.release.pipeline import make_release
-from gridveil.release.settings import ReleaseSettings
+from gridveil.sectors.builtin import pglib_names, resolve_case
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.export import public_tables
+from gridveil.sectors.power.write import write_power_network
+from gridveil.service.export import export
+from gridveil.service.pipeline import make_release
+from gridveil.service.settings import ReleaseSettings
 
 
 def search(name: str) -> str:

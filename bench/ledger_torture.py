@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import patch
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.privacy import ledger as ledger_module
 from gridveil.privacy.ledger import Ledger
 

@@ -22,7 +22,7 @@ from gridveil.benchmark.opf import CONVERGED, COST_TOLERANCE, ELSEWHERE, INACCUR
 from gridveil.benchmark.process import measure_apart
 from gridveil.benchmark.public_case import PublicCase
 from gridveil.benchmark.registry import FOLLOWER
-from gridveil.formats.builtin import pglib_names
+from gridveil.sectors.builtin import pglib_names
 
 ALONE = "structured"
 FAMILIES = ("typical", "api", "sad")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gridveil.bilevel.soc import soc_lower_bound
-from gridveil.formats.builtin import pglib_folder
-from gridveil.networks.load import load_case
+from gridveil.sectors.builtin import pglib_folder
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.soc import soc_lower_bound
 
 CASES = [
     "case3_lmbd", "case5_pjm", "case14_ieee", "case24_ieee_rts", "case30_as", "case30_ieee", "case39_epri", "case57_ieee",

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auto_against_bisection import load_network
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Solver
 from gridveil.bilevel.result import StepKind
 from gridveil.bilevel.run import Run
-from gridveil.networks.model import build_model
+from gridveil.core.band import CostTarget, TargetSource
+from gridveil.core.methods import Solver
 from gridveil.privacy.curator import solve_at, solve_true
-from gridveil.privacy.noisy import CostTarget, TargetSource
-from gridveil.privacy.simulation import NoiseSites, simulate_laplace
+from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
+from gridveil.solvers.ipopt import Engine
 from gridveil.study.trial import noise_stream
 
 Vector = NDArray[np.float64]

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conftest import data_folder
-from gridveil.networks.case import Case
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.load import load_case
-from gridveil.networks.model import Model, build_model
+from gridveil.core.choices import Formulation
 from gridveil.privacy.curator import solve_true
 from gridveil.programs import Follower
+from gridveil.sectors.case import Case
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import Model, build_model
 from linear_oracle import linear_optimum
 from references import nesta_optima, pglib_baseline
 

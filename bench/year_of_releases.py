@@ -16,12 +16,12 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.load import load_case
-from gridveil.parallel import all_cores
-from gridveil.privacy.noisy import Tolerance
-from gridveil.release.series import release_series
-from gridveil.release.settings import ReleaseSettings
-from gridveil.structured import warm_up
+from gridveil.core.band import Tolerance
+from gridveil.core.parallel import all_cores
+from gridveil.sectors.load import load_case
+from gridveil.service.series import release_series
+from gridveil.service.settings import ReleaseSettings
+from gridveil.solvers.structured import warm_up
 
 DAY, WEEK, YEAR = 24, 168, 8760
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gridveil.cli import main
-from gridveil.networks.case import Case
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
+from gridveil.core.choices import Formulation
 from gridveil.programs import Follower, FollowerSolution
+from gridveil.sectors.case import Case
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
 
 Row = list[float]
 

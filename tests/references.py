@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 from conftest import data_folder
-from gridveil.formats.builtin import pglib_folder
+from gridveil.sectors.builtin import pglib_folder
 
 
 @cache

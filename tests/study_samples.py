@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from gridveil.bilevel.method import Method, Solver
-from gridveil.privacy.simulation import NoiseSites
+from gridveil.core.methods import Method, Solver
+from gridveil.privacy.mechanisms.simulation import NoiseSites
 from gridveil.study.outcome import FAILED, Outcome
 from gridveil.study.store import open_store
 from gridveil.study.study_file import Cell, Limits, NetworkEntry, Study

@@ -21,8 +21,8 @@ import command_line_page
 import gridveil
 from docs_blocks import DOCS, REASONS, ROOT, RUN, SHOWN, blocks, pages, run_page
 from gridveil.cli.main import app
-from gridveil.privacy.simulation import simulate_laplace
-from gridveil.secret import SecretDemand
+from gridveil.core.secret import SecretDemand
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
 from gridveil.study.outcome import Outcome
 
 OWN_PROBLEM = DOCS / "own-problem.md"
@@ -182,7 +182,7 @@ def test_site_is_whole_and_needs_nothing_from_elsewhere(site):
 
 def test_reference_is_made_from_docstrings(site):
     text = (site / "reference" / "python.html").read_text()
-    for name in ("gridveil.api.case.GridCase.release", "gridveil.release.own_problem.protect"):
+    for name in ("gridveil.api.case.GridCase.release", "gridveil.service.own_problem.protect"):
         assert f'id="{name}"' in text
     assert "charged to the" in text
 

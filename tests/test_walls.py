@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 
 import gridveil
-from gridveil.networks.case import Case
-from gridveil.networks.load import load_case
-from gridveil.secret import SecretDemand
+from gridveil.core.secret import SecretDemand
+from gridveil.sectors.case import Case
+from gridveil.sectors.load import load_case
 
 SOURCE = Path(gridveil.__file__).parent
 LEFT_TO_RIGHT = [
-    "formats",
-    "networks",
+    "core",
+    "programs",
+    "sectors",
+    "solvers",
     "privacy",
     "bilevel",
-    "release",
+    "service",
     "study",
     "benchmark",
     "report",
@@ -29,8 +31,10 @@ LEFT_TO_RIGHT = [
     "cli",
     "__init__",
 ]
-ANYWHERE = {"errors", "secret", "programs", "structured", "parallel"}
-MAY_REVEAL = {f"privacy/{module}.py" for module in ("attacks", "curator", "draw", "limits", "neighbours", "simulation")}
+ANYWHERE: set[str] = set()
+MAY_REVEAL = {
+    f"privacy/{module}.py" for module in ("attacks", "curator", "draw", "limits", "neighbours", "mechanisms/simulation")
+}
 
 
 def modules() -> list[Path]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gridveil.api.case import GridCase
     from gridveil.api.load import load
-    from gridveil.networks.load import load_case
     from gridveil.privacy.ledger import Ledger
     from gridveil.programs import ParametricProgram
-    from gridveil.release.own_problem import protect
+    from gridveil.sectors.load import load_case
+    from gridveil.service.own_problem import protect
 
 __version__ = "0.1.0"
 __all__ = ["GridCase", "Ledger", "ParametricProgram", "__version__", "load", "load_case", "protect"]
@@ -20,8 +20,8 @@ _HOMES = {
     "Ledger": "gridveil.privacy.ledger",
     "ParametricProgram": "gridveil.programs",
     "load": "gridveil.api.load",
-    "load_case": "gridveil.networks.load",
-    "protect": "gridveil.release.own_problem",
+    "load_case": "gridveil.sectors.load",
+    "protect": "gridveil.service.own_problem",
 }
 
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 import gridveil
-import gridveil.release.pipeline
+import gridveil.service.pipeline
 from conftest import two_bus_net
 from gridveil.api.html import facts_html, grid_html
-from gridveil.errors import InputError, NoReleaseError
+from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.privacy.ledger import Ledger
 
 EVIL = "<script>alert(1)"
@@ -158,7 +158,7 @@ def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch)
         raise NoReleaseError("no release")
 
     with monkeypatch.context() as patch:
-        patch.setattr(gridveil.release.pipeline, "repair", fail)
+        patch.setattr(gridveil.service.pipeline, "repair", fail)
         with pytest.raises(NoReleaseError) as caught:
             two_bus.release(epsilon=1, alpha=0.1, beta="40%", solver="ipopt")
     assert "reuse=case.draws[-1]" in caught.value.__notes__[0]

@@ -13,8 +13,8 @@ import pytest
 
 import gridveil
 from gridveil.api import objects
-from gridveil.errors import InputError
-from gridveil.networks.load import load_case
+from gridveil.core.errors import InputError
+from gridveil.sectors.load import load_case
 
 EVIL = "<script>alert(1)</script>"
 

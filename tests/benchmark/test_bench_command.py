@@ -20,7 +20,7 @@ from gridveil.benchmark.public_case import public_case
 from gridveil.benchmark.releases import ReleaseRow
 from gridveil.benchmark.run import BenchSettings
 from gridveil.cli.bench_commands import bench
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 
 ROW = {"case", "solver", "status", "cost", "build_seconds", "solve_seconds", "iterations", "residual", "baseline_gap"}
 

@@ -11,7 +11,7 @@ from conftest import Matpower
 from gridveil.benchmark.opf import CONVERGED, INACCURATE, check_answer
 from gridveil.benchmark.public_case import at_file_demand
 from gridveil.benchmark.registry import ALL
-from gridveil.formats.builtin import pglib_folder
+from gridveil.sectors.builtin import pglib_folder
 
 
 @cache

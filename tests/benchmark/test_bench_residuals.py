@@ -14,7 +14,7 @@ from conftest import Matpower
 from gridveil.benchmark.contestant import Answer, Point, Problem
 from gridveil.benchmark.opf import check_answer
 from gridveil.benchmark.residuals import Violations, generation_cost, violations
-from gridveil.networks.power import PowerNetwork
+from gridveil.sectors.power.network import PowerNetwork
 
 X, ANGLE = 0.25, 0.1
 ACTIVE = math.sin(ANGLE) / X

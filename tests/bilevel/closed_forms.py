@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from gridveil.privacy.noisy import CostTarget, TargetSource
+from gridveil.core.band import CostTarget, TargetSource
 from gridveil.programs import ParametricProgram
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 
 
 def build(folder: Path, key: str) -> tuple[str, int]:

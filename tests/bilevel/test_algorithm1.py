@@ -8,9 +8,9 @@ from closed_forms import Known, band, capacities, nearest_by_brute_force, one_di
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
 from gridveil.bilevel.result import Ending, StepKind
+from gridveil.solvers.ipopt import Engine
 
 EXAMPLES = settings(max_examples=25, deadline=None)
 ETA = 1e-4

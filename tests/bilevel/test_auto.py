@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import nesta
-from gridveil.bilevel import auto
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.auto import solve_auto
-from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.methods import auto
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.auto import solve_auto
 from gridveil.bilevel.result import Ending, StepKind
-from gridveil.bilevel.structured_engine import StructuredEngine
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
+from gridveil.core.band import TargetSource, Tolerance
 from gridveil.privacy.curator import solve_true
-from gridveil.privacy.noisy import TargetSource, Tolerance
-from gridveil.privacy.simulation import NoiseSites, simulate_laplace
+from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
 from gridveil.programs import Status
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.solvers.ipopt import Engine
+from gridveil.solvers.structured_backend import StructuredEngine
 from gridveil.study.trial import noise_stream
 
 WORST = 1.001

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from pool_jobs import build, work
 
-from gridveil import parallel
 from gridveil.bilevel.batch import RepairJob, derive_many, repair_many
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Method, Solver
 from gridveil.bilevel.repair import derived_cost, repair
-from gridveil.errors import NoReleaseError
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
-from gridveil.parallel import Failure, run_many
-from gridveil.privacy.noisy import CostTarget, TargetSource
-from gridveil.privacy.simulation import simulate_laplace
+from gridveil.core import parallel
+from gridveil.core.band import CostTarget, TargetSource
+from gridveil.core.errors import NoReleaseError
+from gridveil.core.methods import Method, Solver
+from gridveil.core.parallel import Failure, run_many
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
 
 TRUE_COST = 5870.751543  # of veil9
 
@@ -127,8 +127,12 @@ def test_workers_that_cannot_start_are_told_and_not_taken_for_failed_jobs(tmp_pa
     """A script without its guard starts itself again in every worker."""
     script = tmp_path / "unguarded.py"
     script.write_text(
-        "from gridveil.parallel import run_many\nprint(list(run_many(str, divmod, [(1, 1), (1, 2)], workers=2)))\n"
+        "from gridveil.core.parallel import run_many\nprint(list(run_many(str, divmod, [(1, 1), (1, 2)], workers=2)))\n"
     )
     ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1 and not ended.stdout
-    assert ended.stderr.rstrip().splitlines()[-1].startswith("gridveil.errors.InputError: worker processes die as soon")
+    assert (
+        ended.stderr.rstrip()
+        .splitlines()[-1]
+        .startswith("gridveil.core.errors.InputError: worker processes die as soon")
+    )

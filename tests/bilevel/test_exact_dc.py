@@ -13,14 +13,14 @@ from scipy.optimize import brentq
 from test_failures import congested_triangle
 
 from conftest import Matpower
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.engine import Engine
-from gridveil.errors import InputError
-from gridveil.formats.power_read import read_power_file
-from gridveil.networks.dcopf import dc_opf
-from gridveil.networks.power import PowerNetwork
-from gridveil.networks.power_case import power_case
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.core.errors import InputError
 from gridveil.programs import Follower, Status
+from gridveil.sectors.power.case import power_case
+from gridveil.sectors.power.dcopf import dc_opf
+from gridveil.sectors.power.network import PowerNetwork
+from gridveil.sectors.power.read import read_power_file
+from gridveil.solvers.ipopt import Engine
 from linear_oracle import linear_optimum
 
 pytest.importorskip("pyscipopt")

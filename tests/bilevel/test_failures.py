@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Matpower
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.engine import Engine
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
 from gridveil.bilevel.result import Ending
-from gridveil.errors import InputError
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.model import build_model
-from gridveil.privacy.noisy import TargetSource, Tolerance
+from gridveil.core.band import TargetSource, Tolerance
+from gridveil.core.choices import Formulation
+from gridveil.core.errors import InputError
 from gridveil.programs import ParametricProgram, Status
+from gridveil.sectors.model import build_model
+from gridveil.solvers.ipopt import Engine
 
 
 def test_no_data_reach_the_band():

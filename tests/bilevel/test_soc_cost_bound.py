@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from conftest import Matpower, nesta
-from gridveil.bilevel import soc_model
-from gridveil.bilevel.soc import BoundStatus, cost_program, soc_lower_bound
-from gridveil.bilevel.soc_costs import convex_costs
-from gridveil.errors import InputError
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
+from gridveil.core.errors import InputError
 from gridveil.programs import Follower
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.sectors.power import soc_model
+from gridveil.sectors.power.soc import BoundStatus, cost_program, soc_lower_bound
+from gridveil.sectors.power.soc_costs import convex_costs
 from references import nesta_optima, pglib_baseline
 
 GAPS = [

@@ -9,14 +9,14 @@ import pytest
 from closed_forms import band
 
 from conftest import Matpower
-from gridveil.bilevel import soc
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.soc import BoundStatus, soc_distance_bound
-from gridveil.networks.formulation import DemandBounds
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
-from gridveil.privacy.simulation import simulate_laplace
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.core.choices import DemandBounds
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.sectors.power import soc
+from gridveil.sectors.power.soc import BoundStatus, soc_distance_bound
+from gridveil.solvers.ipopt import Engine
 
 
 def lossless(load_text, cost):

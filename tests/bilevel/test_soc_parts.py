@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import two_bus_net
-from gridveil.bilevel.soc_costs import convex_costs
-from gridveil.bilevel.soc_model import bus_pairs
-from gridveil.bilevel.soc_program import ConeLayout
+from gridveil.programs.conic import ConeLayout
+from gridveil.sectors.power.soc_costs import convex_costs
+from gridveil.sectors.power.soc_model import bus_pairs
 
 EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

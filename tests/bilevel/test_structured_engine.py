@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from conftest import nesta, two_bus_net
-from gridveil.bilevel.auto import solve_auto
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Solver
-from gridveil.bilevel.structured_engine import BY_STRUCTURE, StructuredEngine
-from gridveil.networks.formulation import DemandBounds, Formulation
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
+from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.core.band import TargetSource, Tolerance
+from gridveil.core.choices import DemandBounds, Formulation
+from gridveil.core.methods import Solver
 from gridveil.privacy.curator import solve_true
-from gridveil.privacy.noisy import TargetSource, Tolerance
-from gridveil.privacy.simulation import simulate_laplace
-from gridveil.structured import SolveStatus, StructuredSolver
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
+from gridveil.solvers.ipopt import Engine
+from gridveil.solvers.structured import SolveStatus, StructuredSolver
+from gridveil.solvers.structured_backend import BY_STRUCTURE, StructuredEngine
 
 
 def engines(name: str, bounds: DemandBounds = DemandBounds.NONE):

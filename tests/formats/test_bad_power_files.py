@@ -8,7 +8,7 @@ import re
 import pytest
 
 from conftest import two_bus_net
-from gridveil.formats.redaction import redact
+from gridveil.sectors.redaction import redact
 
 
 def changed(table: str, row: int, column: int, value: float) -> str:

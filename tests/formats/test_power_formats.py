@@ -7,11 +7,11 @@ import powerio
 import pytest
 
 from conftest import optimum
-from gridveil.formats.builtin import resolve_case
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.load import load_case
-from gridveil.networks.power import Grid
-from gridveil.networks.publish import write_network
+from gridveil.core.choices import Formulation
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.network import Grid
+from gridveil.sectors.publish import write_network
 
 COSTS_KEPT = {
     "matpower": "case.m",

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridveil.formats.gas_tables import (
+from gridveil.sectors.gas.boundary import GasBoundary, preset_boundary
+from gridveil.sectors.gas.matgas import read_matgas
+from gridveil.sectors.gas.network import GasNetwork, gas_network_from_tables
+from gridveil.sectors.gas.tables import (
     GasProperties,
     GasTables,
     JunctionTable,
@@ -18,9 +21,6 @@ from gridveil.formats.gas_tables import (
     receipt_table,
     station_table,
 )
-from gridveil.formats.matgas import read_matgas
-from gridveil.networks.gas import GasNetwork, gas_network_from_tables
-from gridveil.networks.gas_boundary import GasBoundary, preset_boundary
 
 # name: file, preset, independent nominal cost (kg/s) under the preset's boundary conditions
 STUDIES = {

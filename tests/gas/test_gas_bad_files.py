@@ -7,11 +7,11 @@ from gas_builders import CS, GASLIB_SECRETS, MATGAS, NET, SCN, SECRETS, network_
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gridveil.errors import InputError
-from gridveil.formats.gas_read import read_gas_file
-from gridveil.formats.gaslib import read_gaslib
-from gridveil.formats.matgas import read_matgas
-from gridveil.networks.gas_boundary import GasBoundary
+from gridveil.core.errors import InputError
+from gridveil.sectors.gas.boundary import GasBoundary
+from gridveil.sectors.gas.gaslib import read_gaslib
+from gridveil.sectors.gas.matgas import read_matgas
+from gridveil.sectors.gas.read import read_gas_file
 
 BOMB = (
     '<?xml version="1.0"?><!DOCTYPE network [<!ENTITY a "ha">'

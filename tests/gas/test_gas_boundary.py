@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from gas_builders import MATGAS, SLACK, make_tables, network_of
 
-from gridveil.errors import InputError
-from gridveil.formats.gas_tables import GasProperties
-from gridveil.formats.matgas import read_matgas
-from gridveil.networks.gas_boundary import (
+from gridveil.core.errors import InputError
+from gridveil.sectors.gas.boundary import (
     FLOW_UNITS,
     PRESETS,
     PRESSURE_UNITS,
@@ -22,6 +20,8 @@ from gridveil.networks.gas_boundary import (
     parse_slack,
     preset_boundary,
 )
+from gridveil.sectors.gas.matgas import read_matgas
+from gridveil.sectors.gas.tables import GasProperties
 
 
 def small():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from gas_builders import CS, GASLIB_SECRETS, SCN, gaslib_benchmark, network_of, write_gaslib
 
-from gridveil.formats.gas_tables import GAS_CONSTANT
-from gridveil.formats.gaslib import read_gaslib
-from gridveil.networks.gas_boundary import GasBoundary
-from gridveil.networks.gas_check import check_gas_point
-from gridveil.networks.ogf import ogf_point, optimal_gas_flow
 from gridveil.programs import Follower
+from gridveil.sectors.gas.boundary import GasBoundary
+from gridveil.sectors.gas.check import check_gas_point
+from gridveil.sectors.gas.gaslib import read_gaslib
+from gridveil.sectors.gas.ogf import ogf_point, optimal_gas_flow
+from gridveil.sectors.gas.tables import GAS_CONSTANT
 
 BAR = 1e5
 NORMAL = 0.8 * 1000 / 3600  # kg/s in 1000 m³/h at the normal density of the file

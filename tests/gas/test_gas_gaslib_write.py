@@ -24,16 +24,16 @@ from gas_builders import write_gaslib as write_source
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridveil.errors import InputError
-from gridveil.formats.gas_read import read_gas_file
-from gridveil.formats.gas_tables import GasProperties, station_table
-from gridveil.formats.gaslib import read_gaslib
-from gridveil.formats.gaslib_write import write_gaslib
-from gridveil.networks.gas import public_gas_tables
-from gridveil.networks.gas_boundary import GasBoundary
-from gridveil.networks.gas_generator import BUILT_IN
-from gridveil.networks.ogf import optimal_gas_flow
+from gridveil.core.errors import InputError
 from gridveil.programs import Follower
+from gridveil.sectors.gas.boundary import GasBoundary
+from gridveil.sectors.gas.gaslib import read_gaslib
+from gridveil.sectors.gas.gaslib_write import write_gaslib
+from gridveil.sectors.gas.generator import BUILT_IN
+from gridveil.sectors.gas.network import public_gas_tables
+from gridveil.sectors.gas.ogf import optimal_gas_flow
+from gridveil.sectors.gas.read import read_gas_file
+from gridveil.sectors.gas.tables import GasProperties, station_table
 
 PIPE = (0.5, 60e3, 0.011)
 RESISTOR = (0.4, 0.4, 7.0)

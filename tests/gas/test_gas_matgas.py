@@ -10,14 +10,14 @@ from gas_builders import MATGAS, SECRETS, SOUND, make_tables, network_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridveil.formats.gas_read import is_gas_file, read_gas_file
-from gridveil.formats.gas_tables import GasTables
-from gridveil.formats.matgas import read_matgas
-from gridveil.formats.matgas_write import HeaderDialect, matgas_text
-from gridveil.networks.formulation import DemandUnit
-from gridveil.networks.gas import public_gas_tables
-from gridveil.networks.gas_boundary import GasBoundary
-from gridveil.networks.gas_generator import generate_gas_network
+from gridveil.core.choices import DemandUnit
+from gridveil.sectors.gas.boundary import GasBoundary
+from gridveil.sectors.gas.generator import generate_gas_network
+from gridveil.sectors.gas.matgas import read_matgas
+from gridveil.sectors.gas.matgas_write import HeaderDialect, matgas_text
+from gridveil.sectors.gas.network import public_gas_tables
+from gridveil.sectors.gas.read import is_gas_file, read_gas_file
+from gridveil.sectors.gas.tables import GasTables
 
 TABLES = ("junction", "pipe", "link", "compressor", "regulator", "receipt")
 

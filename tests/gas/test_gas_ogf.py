@@ -13,14 +13,15 @@ from gas_builders import HIGHEST, LOWEST, SLACK, STUDIES, loss, make_tables, net
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gridveil.networks.gas_check as gas_check_module
-from gridveil.networks.formulation import DemandUnit
-from gridveil.networks.gas import GasPoint
-from gridveil.networks.gas_boundary import GasBoundary
-from gridveil.networks.gas_check import check_gas_point
-from gridveil.networks.gas_generator import generate_gas_network
-from gridveil.networks.gas_multistart import MultiStart, random_starts, solve_from_all
-from gridveil.networks.ogf import (
+import gridveil.sectors.gas.check as gas_check_module
+from gridveil.core.choices import DemandUnit
+from gridveil.programs import Follower, FollowerSolution, Status
+from gridveil.sectors.gas.boundary import GasBoundary
+from gridveil.sectors.gas.check import check_gas_point
+from gridveil.sectors.gas.generator import generate_gas_network
+from gridveil.sectors.gas.multistart import MultiStart, random_starts, solve_from_all
+from gridveil.sectors.gas.network import GasPoint
+from gridveil.sectors.gas.ogf import (
     OVERSHOOT,
     cost_error_bound,
     ogf_point,
@@ -29,7 +30,6 @@ from gridveil.networks.ogf import (
     scaled_gas,
     smooth_abs,
 )
-from gridveil.programs import Follower, FollowerSolution, Status
 
 EXPONENT = 2 * 0.4 / 1.4
 PIPE = (0.5, 60e3, 0.011)  # diameter, length, friction
@@ -268,5 +268,5 @@ def test_independent_check_sees_every_kind_of_damage():
 def test_the_check_shares_nothing_with_the_model():
     tree = ast.parse(Path(gas_check_module.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "dataclasses", "numpy.typing", "gridveil.networks.gas"}
+    assert imported == {"__future__", "dataclasses", "numpy.typing", "gridveil.sectors.gas.network"}
     assert "resistance" not in {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

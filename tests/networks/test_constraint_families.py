@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 from conftest import Matpower, optimum
-from gridveil.networks import acopf, dcopf
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.opf_common import Rows, Variable
+from gridveil.core.choices import Formulation
+from gridveil.sectors.power import acopf, dcopf
+from gridveil.sectors.power.opf_parts import Rows, Variable
 
 CHEAP, DEAR = 10.0, 40.0
 V_MAX = 1.1

@@ -7,11 +7,11 @@ import powerio
 import pytest
 
 from conftest import nesta
-from gridveil.formats.builtin import resolve_case
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
+from gridveil.core.choices import Formulation
 from gridveil.programs import Follower
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
 from linear_oracle import linear_optimum
 from references import nesta_optima, pglib_baseline
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridveil.errors import InputError
-from gridveil.privacy import exact_sampling
-from gridveil.privacy.exact_sampling import (
+from gridveil.core.errors import InputError
+from gridveil.privacy.mechanisms import exact_sampling
+from gridveil.privacy.mechanisms.exact_sampling import (
     COARSEST_RATE,
     FINEST_RATE,
     LOG_2,

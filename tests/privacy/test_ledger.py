@@ -23,7 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.privacy import ledger as ledger_module
 from gridveil.privacy.ledger import Charge, Ledger, exact_text
 

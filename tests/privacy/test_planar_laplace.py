@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridveil.errors import InputError
-from gridveil.privacy import exact_sampling
-from gridveil.privacy.exact_sampling import suggested_step
-from gridveil.privacy.planar_laplace import SERIES_RATE, SQRT2_ABOVE, PlanarLaplace, planar_second_moment
+from gridveil.core.errors import InputError
+from gridveil.privacy.mechanisms import exact_sampling
+from gridveil.privacy.mechanisms.exact_sampling import suggested_step
+from gridveil.privacy.mechanisms.planar_laplace import SERIES_RATE, SQRT2_ABOVE, PlanarLaplace, planar_second_moment
 
 parameters = st.fractions(min_value="1/100", max_value=20, max_denominator=1000)
 

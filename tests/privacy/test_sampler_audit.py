@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gridveil.errors import InputError
-from gridveil.privacy.exact_sampling import LatticeMechanism, RadialLaplaceSampler, suggested_step
-from gridveil.privacy.planar_laplace import PlanarLaplace
-from gridveil.privacy.sampler_audit import (
+from gridveil.core.errors import InputError
+from gridveil.privacy.mechanisms.exact_sampling import LatticeMechanism, RadialLaplaceSampler, suggested_step
+from gridveil.privacy.mechanisms.planar_laplace import PlanarLaplace
+from gridveil.privacy.mechanisms.sampler_audit import (
     _class_probabilities,
     _exceeds,
     audit_ratios,
     extreme_displacements,
     goodness_of_fit,
 )
-from gridveil.privacy.scalar_laplace import ScalarLaplace
+from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
 
 FINE = suggested_step(epsilon=1, alpha="0.1")
 CAUGHT = 1e-12

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gridveil.privacy.ledger import Ledger
-from gridveil.privacy.planar_laplace import PlanarLaplace
+from gridveil.privacy.mechanisms.planar_laplace import PlanarLaplace
 
 
 def release(cli, case, out, *options):

@@ -10,19 +10,20 @@ import pytest
 import yaml
 
 from conftest import data_folder
-from gridveil.networks.gas_boundary import GasBoundary, preset_boundary
-from gridveil.networks.gas_check import check_gas_point
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
-from gridveil.networks.ogf import ogf_point
-from gridveil.privacy.noisy import Draw, Tolerance
-from gridveil.privacy.simulation import simulate_laplace
+from gridveil.core.band import Tolerance
+from gridveil.core.secret import SecretDemand
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.privacy.noisy import Draw
 from gridveil.programs import Follower
-from gridveil.release.choices import CostTargetMode
-from gridveil.release.export import export
-from gridveil.release.pipeline import make_release
-from gridveil.release.settings import CostTargetSettings, ReleaseSettings
-from gridveil.secret import SecretDemand
+from gridveil.sectors.gas.boundary import GasBoundary, preset_boundary
+from gridveil.sectors.gas.check import check_gas_point
+from gridveil.sectors.gas.ogf import ogf_point
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.service.choices import CostTargetMode
+from gridveil.service.export import export
+from gridveil.service.pipeline import make_release
+from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 STUDIES = {
     "24-pipe": ("case-30.m", 45.72),

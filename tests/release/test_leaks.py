@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from conftest import optimum
-from gridveil.formats.builtin import resolve_case
-from gridveil.formats.power_write import write_power_network
-from gridveil.networks.load import load_case
-from gridveil.networks.power_export import public_tables
+from gridveil.core.secret import SecretDemand
 from gridveil.privacy.attacks import comments_of, demands_in_text, power_flow_attack, reading_attack
 from gridveil.privacy.limits import limits_from_demand
-from gridveil.secret import SecretDemand
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.export import public_tables
+from gridveil.sectors.power.write import write_power_network
 
 
 def solved_matpower_file(folder: Path, name: str) -> Path:

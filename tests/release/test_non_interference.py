@@ -9,19 +9,20 @@ import numpy as np
 import powerio
 import pytest
 
-from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.repair import repair
-from gridveil.formats.builtin import resolve_case
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
-from gridveil.privacy.noisy import CostTarget, Draw, TargetSource, Tolerance
-from gridveil.privacy.simulation import simulate_laplace
-from gridveil.release.choices import CostTargetMode
-from gridveil.release.export import export
-from gridveil.release.pipeline import make_release
-from gridveil.release.settings import CostTargetSettings, ReleaseSettings
-from gridveil.secret import SecretDemand
+from gridveil.core.band import CostTarget, TargetSource, Tolerance
+from gridveil.core.choices import Formulation
+from gridveil.core.secret import SecretDemand
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.privacy.noisy import Draw
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.service.choices import CostTargetMode
+from gridveil.service.export import export
+from gridveil.service.pipeline import make_release
+from gridveil.service.settings import CostTargetSettings, ReleaseSettings
+from gridveil.solvers.ipopt import Engine
 
 FORMATS = {
     "matpower": "case.m",

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 
-from gridveil.privacy.exact_sampling import suggested_step
-from gridveil.privacy.planar_laplace import PlanarLaplace
-from gridveil.release.pipeline_audit import audit_pipeline, epsilon_lower_bound
+from gridveil.privacy.mechanisms.exact_sampling import suggested_step
+from gridveil.privacy.mechanisms.planar_laplace import PlanarLaplace
+from gridveil.service.pipeline_audit import audit_pipeline, epsilon_lower_bound
 
 STEP = suggested_step(epsilon="1", alpha="0.1")
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from conftest import nesta, optimum, two_bus_net
-from gridveil.formats.builtin import resolve_case
-from gridveil.networks.load import load_case
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.load import load_case
 
 FIELDS = {
     "case", "epsilon", "alpha", "beta", "method", "simulation", "status", "cost_target", "cost", "cost_error", "delta",

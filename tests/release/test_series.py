@@ -8,14 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gridveil.errors import InputError
-from gridveil.networks.load import load_case
+from gridveil.core.band import TargetSource, Tolerance
+from gridveil.core.errors import InputError
 from gridveil.privacy.ledger import Ledger
-from gridveil.privacy.noisy import TargetSource, Tolerance
-from gridveil.release.choices import CostTargetMode
-from gridveil.release.pipeline import make_release
-from gridveil.release.series import hour_seed, release_series
-from gridveil.release.settings import CostTargetSettings, ReleaseSettings
+from gridveil.sectors.load import load_case
+from gridveil.service.choices import CostTargetMode
+from gridveil.service.pipeline import make_release
+from gridveil.service.series import hour_seed, release_series
+from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 SETTINGS = ReleaseSettings(epsilon="1", alpha="0.1", beta=Tolerance.parse("1%"), seed=3)
 SCALES = (0.7, 1.0, 60.0, 0.85)

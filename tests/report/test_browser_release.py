@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from browser import DESKTOP, PHONE, browser_tab, check_page, chromium
-from gridveil.networks.geometry import Places
-from gridveil.networks.load import load_case
-from gridveil.privacy.noisy import Tolerance
-from gridveil.release.card import card
-from gridveil.release.pipeline import make_release
-from gridveil.release.settings import ReleaseSettings
+from gridveil.core.band import Tolerance
 from gridveil.report.card_page import card_page
 from gridveil.report.curator_page import curator_page
+from gridveil.sectors.geometry import Places
+from gridveil.sectors.load import load_case
+from gridveil.service.card import card
+from gridveil.service.pipeline import make_release
+from gridveil.service.settings import ReleaseSettings
 
 NASTY = "</script><script>document.title='owned';alert(1)</script><img src=x onerror=alert(1)>"
 SETTINGS = ReleaseSettings(epsilon="1", alpha="0.1", beta=Tolerance.parse("1%"), seed=1)

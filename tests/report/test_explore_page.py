@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from browser import DESKTOP, PHONE, browser_tab, check_page
-from gridveil.networks.load import load_case
 from gridveil.report.explore_figure import explore_figure
 from gridveil.report.explore_page import explore_page, write_exploration
 from gridveil.report.explore_table import text_rows
+from gridveil.sectors.load import load_case
 from gridveil.study.explore import ExploreGrid, explore_public
 
 EVIL = "<script>alert(1)</script>"

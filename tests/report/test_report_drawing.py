@@ -9,12 +9,12 @@ import powerio
 import pytest
 from scipy.spatial.distance import pdist
 
-from gridveil.formats.builtin import resolve_case
-from gridveil.networks.geometry import Places, read_places
-from gridveil.networks.load import load_case
 from gridveil.report.labels import GROWTH, SCALES, label_boxes, place_labels, text_widths
 from gridveil.report.layout import fill_missing, graph_layout, spread
 from gridveil.report.network_map import WIDTH, Changes, NetworkView, colours, draw_network
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.geometry import Places, read_places
+from gridveil.sectors.load import load_case
 
 
 def edges(case: str):

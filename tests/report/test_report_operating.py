@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from conftest import optimum, two_bus_net
-from gridveil.networks.load import load_case
 from gridveil.report.operating import gas_state, power_state
+from gridveil.sectors.load import load_case
 
 
 def test_two_buses_by_hand(load_text):

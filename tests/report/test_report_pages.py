@@ -14,22 +14,23 @@ import yaml
 
 import gridveil.report.card_page
 import gridveil.report.curator_page
-from gridveil.formats.builtin import resolve_case
-from gridveil.networks.geometry import Places
-from gridveil.networks.load import load_case
+from gridveil.core.band import Tolerance
+from gridveil.core.secret import SecretDemand
 from gridveil.privacy.ledger import Ledger
-from gridveil.privacy.noisy import Draw, Tolerance
-from gridveil.privacy.simulation import simulate_laplace
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.privacy.noisy import Draw
 from gridveil.programs import Status
-from gridveil.release.card import card
-from gridveil.release.choices import CostTargetMode
-from gridveil.release.export import export
-from gridveil.release.pipeline import make_release
-from gridveil.release.settings import CostTargetSettings, ReleaseSettings
 from gridveil.report.card_page import card_page
 from gridveil.report.curator_page import curator_page, write_curator_page
 from gridveil.report.page import render
-from gridveil.secret import SecretDemand
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.geometry import Places
+from gridveil.sectors.load import load_case
+from gridveil.service.card import card
+from gridveil.service.choices import CostTargetMode
+from gridveil.service.export import export
+from gridveil.service.pipeline import make_release
+from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 SECRET = "Contains true demands. Do not share."
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"

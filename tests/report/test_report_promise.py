@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from gridveil.networks.load import load_case
 from gridveil.privacy.draw import facts, mechanism_for
 from gridveil.report.page import fixed, number, percent
 from gridveil.report.promise import in_units, promise_of, rounded_up
+from gridveil.sectors.load import load_case
 
 
 def card_of(*, epsilon=1.0, alpha=0.1, scale=0.1, cost=0.0, mode="forecast"):

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from typer.testing import CliRunner
 
 from gridveil.cli.study_output_commands import register
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.report.study_figures import convergence_figure, distance_figure, monotonicity_figure
 from gridveil.report.study_runs import FigureKind, figure_networks, network_runs, path, typical_trace
 from gridveil.report.style import Role

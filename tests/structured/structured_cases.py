@@ -8,11 +8,11 @@ import casadi as ca
 import numpy as np
 
 from conftest import Matpower
-from gridveil.networks.case import Case
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.model import build_model
+from gridveil.core.choices import Formulation
 from gridveil.programs import ParametricProgram
-from gridveil.structured import Dispatch, Nearest, Push
+from gridveil.sectors.case import Case
+from gridveil.sectors.model import build_model
+from gridveil.solvers.structured import Dispatch, Nearest, Push
 
 
 def program_of(case: Case) -> tuple[ParametricProgram, np.ndarray]:

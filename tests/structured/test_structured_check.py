@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from structured_cases import dispatch_of, family, program_of
 
-from gridveil.networks.structured_arrays import structured_arrays
-from gridveil.structured import Cut, Nearest, Push, SolveStatus, StructuredSolver, strategy
-from gridveil.structured.kkt_check import Candidate, check
-from gridveil.structured.solver import CHECK_TOLERANCE
+from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.solvers.structured import Cut, Nearest, Push, SolveStatus, StructuredSolver, strategy
+from gridveil.solvers.structured.kkt_check import Candidate, check
+from gridveil.solvers.structured.solver import CHECK_TOLERANCE
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 from structured_cases import FAMILIES, dispatch_of, family, program_of
 
 from conftest import nesta
-from gridveil.errors import InputError
-from gridveil.networks.load import load_case
-from gridveil.networks.structured_arrays import structured_arrays
+from gridveil.core.errors import InputError
 from gridveil.programs import Follower
-from gridveil.structured import Dispatch, SolveStatus, StructuredSolver
-from gridveil.structured.lowering import cost_segments, ordered_grid
-from gridveil.structured.solver import CHECK_TOLERANCE
-from gridveil.structured.tasks import lower_dispatch, lower_task
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.solvers.structured import Dispatch, SolveStatus, StructuredSolver
+from gridveil.solvers.structured.lowering import cost_segments, ordered_grid
+from gridveil.solvers.structured.solver import CHECK_TOLERANCE
+from gridveil.solvers.structured.tasks import lower_dispatch, lower_task
 from references import nesta_optima, pglib_baseline
 
 
@@ -120,7 +120,7 @@ def test_a_branch_from_a_bus_to_itself_is_refused(load_text):
 
 
 def test_importing_does_not_load_the_compiler():
-    code = "import sys, gridveil.structured; sys.exit('numba' in sys.modules)"
+    code = "import sys, gridveil.solvers.structured; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from numba import njit
 from numba.core.errors import TypingError
 
-from gridveil.structured.blocks import (
+from gridveil.solvers.structured.blocks import (
     SINGULAR,
     factorise,
     invert_symmetric,
     substitute,
     subtract_matrix_product,
 )
-from gridveil.structured.symbolic import analyse
-from gridveil.structured.vector import multiply
+from gridveil.solvers.structured.symbolic import analyse
+from gridveil.solvers.structured.vector import multiply
 
 
 @st.composite

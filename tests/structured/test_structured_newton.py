@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from structured_cases import dispatch_of, family, program_of
 
-from gridveil.networks.load import load_case
-from gridveil.networks.structured_arrays import structured_arrays
-from gridveil.structured.assembly import assemble
-from gridveil.structured.evaluate import evaluate
-from gridveil.structured.layout import allocate_iterate, allocate_system, allocate_values
-from gridveil.structured.lowering import cost_segments, ordered_grid
-from gridveil.structured.newton import REFINEMENTS, SHIFT_DUAL, aim_beyond, direction, factorise_with_inertia
-from gridveil.structured.problem import Cut, Nearest, Push
-from gridveil.structured.tasks import lower_task
-from gridveil.structured.warm import cold_start
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.solvers.structured.assembly import assemble
+from gridveil.solvers.structured.evaluate import evaluate
+from gridveil.solvers.structured.layout import allocate_iterate, allocate_system, allocate_values
+from gridveil.solvers.structured.lowering import cost_segments, ordered_grid
+from gridveil.solvers.structured.newton import REFINEMENTS, SHIFT_DUAL, aim_beyond, direction, factorise_with_inertia
+from gridveil.solvers.structured.problem import Cut, Nearest, Push
+from gridveil.solvers.structured.tasks import lower_task
+from gridveil.solvers.structured.warm import cold_start
 
 MU = 0.07
 

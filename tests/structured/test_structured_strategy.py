@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from structured_cases import dispatch_of, program_of
 
-from gridveil.networks.load import load_case
-from gridveil.networks.structured_arrays import structured_arrays
-from gridveil.structured import SolveStatus, StructuredSolver
-from gridveil.structured.ipm import _is_rounded
-from gridveil.structured.lowering import Segments, split_generation
-from gridveil.structured.optimality import Error
-from gridveil.structured.strategy import _Work
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.solvers.structured import SolveStatus, StructuredSolver
+from gridveil.solvers.structured.ipm import _is_rounded
+from gridveil.solvers.structured.lowering import Segments, split_generation
+from gridveil.solvers.structured.optimality import Error
+from gridveil.solvers.structured.strategy import _Work
 
 
 def solver_and_task(name: str = "case118_ieee"):

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.store import read_outcomes, summarise
 
 MAIN = """
 import sys
 from gridveil.cli.study_commands import study_app
-from gridveil.errors import GridveilError
+from gridveil.core.errors import GridveilError
 try:
     study_app()
 except GridveilError as error:

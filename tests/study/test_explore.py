@@ -9,20 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import gridveil.networks.load
+import gridveil.sectors.load
 import gridveil.study.explore as explore_module
 from conftest import Matpower, optimum
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Solver
 from gridveil.bilevel.repair import repair
 from gridveil.bilevel.result import Ending
-from gridveil.errors import InputError
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
-from gridveil.privacy.noisy import TargetSource, Tolerance
-from gridveil.privacy.simulation import simulate_laplace
-from gridveil.secret import SecretDemand
+from gridveil.core.band import TargetSource, Tolerance
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Solver
+from gridveil.core.secret import SecretDemand
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
+from gridveil.solvers.ipopt import Engine
 from gridveil.study.explore import ExploreGrid, explore_public, explore_simulated
 from gridveil.study.explore_demands import simulated_demand
 
@@ -129,7 +129,7 @@ def test_a_file_s_demands_are_never_looked_at(cli, tmp_path, monkeypatch):
         assert all(self is not case.demand for case in loaded), "the file's demands were revealed"
         return reveal(self)
 
-    monkeypatch.setattr(gridveil.networks.load, "load_case", load)
+    monkeypatch.setattr(gridveil.sectors.load, "load_case", load)
     monkeypatch.setattr(SecretDemand, "reveal", guarded)
     result = cli("explore", path, *OPTIONS, "--json")
     assert result.code == 0 and len(loaded) == 1
@@ -153,7 +153,7 @@ def test_two_files_that_differ_in_demands_alone_give_the_same_rows(cli, tmp_path
 
 def test_true_demands_are_refused_with_what_they_would_cost(cli, monkeypatch):
     """30 draws: at α = 0.01 they cost 10·(1 + 0.1 + 0.01), at α = 1 a hundred times that."""
-    monkeypatch.setattr(gridveil.networks.load, "load_case", None)
+    monkeypatch.setattr(gridveil.sectors.load, "load_case", None)
     result = cli("explore", "veil9", "--demands", "true", "--alpha", "0.01,0.1,1")
     assert (result.code, result.out) == (2, "")
     assert "30 draws" in result.err and "ε = 11.1 at α = 0.01 (ε = 1110 at α = 1)" in result.err

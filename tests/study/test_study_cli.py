@@ -10,7 +10,7 @@ import pytest
 from study_tools import write_study
 
 from gridveil.cli.study_commands import study_app
-from gridveil.errors import GridveilError
+from gridveil.core.errors import GridveilError
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from study_tools import assert_same_rows, write_study
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study import engine_dask
 from gridveil.study.engine_dask import dask_engine
 from gridveil.study.engine_local import LocalEngine

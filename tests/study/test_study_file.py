@@ -6,9 +6,9 @@ import pytest
 from study_tools import write_study
 
 from conftest import data_folder
-from gridveil.bilevel.method import Method, Solver
-from gridveil.errors import InputError
-from gridveil.privacy.simulation import NoiseSites
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Method, Solver
+from gridveil.privacy.mechanisms.simulation import NoiseSites
 from gridveil.study.paper_numbers import published_networks
 from gridveil.study.study_file import Cell, find_study, read_study, shipped_studies
 from gridveil.study.toml_table import read_toml
@@ -72,7 +72,7 @@ def test_bad_files_get_one_clear_line(tmp_path, monkeypatch, changes, line):
 
 
 def test_networks_are_found_beside_the_study_and_in_the_data_folder(tmp_path, monkeypatch):
-    text = (find_study("small").parents[2] / "formats" / "data" / "veil2.m").read_text()
+    text = (find_study("small").parents[2] / "sectors" / "data" / "veil2.m").read_text()
     data, own = tmp_path / "data", tmp_path / "own"
     for folder in (data, own):
         (folder / "nets").mkdir(parents=True)

@@ -12,15 +12,15 @@ import pytest
 from study_tools import assert_same_rows, comparable, write_study
 
 from conftest import two_bus_net
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Method, Solver
-from gridveil.errors import InputError
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
-from gridveil.privacy.noisy import CostTarget, TargetSource
-from gridveil.privacy.simulation import NoiseSites, simulate_laplace
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.core.band import CostTarget, TargetSource
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Method, Solver
+from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
 from gridveil.programs import Status
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
 from gridveil.study import runner, trial
 from gridveil.study.engine_local import LocalEngine
 from gridveil.study.runner import RunReport, run_study

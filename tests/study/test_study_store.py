@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from study_tools import write_study
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.outcome import Outcome
 from gridveil.study.store import TaskKey, export_parquet, open_store, read_outcomes, summarise
 from gridveil.study.study_file import read_study

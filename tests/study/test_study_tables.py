@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from conftest import data_folder
 from gridveil.cli.study_output_commands import register
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.evaluation import read_evaluation
 from gridveil.study.paper_numbers import published_networks, published_number
 from gridveil.study.tables import Cell, Table, build_tables, count_violations

@@ -16,18 +16,19 @@ from gridveil.api.html import facts_html, facts_text
 from gridveil.api.plots import CasePlots
 from gridveil.api.released import ReleaseResult
 from gridveil.api.solved import SolveResult, solve_case
-from gridveil.bilevel.method import Method, Solver
-from gridveil.errors import InputError, NoReleaseError
-from gridveil.networks.case import Case, Network
-from gridveil.networks.describe import describe_case
-from gridveil.networks.formulation import DemandBounds, Formulation
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import DemandBounds, Formulation
+from gridveil.core.errors import InputError, NoReleaseError
+from gridveil.core.methods import Method, Solver
 from gridveil.privacy.ledger import Ledger
-from gridveil.privacy.noisy import Draw, Tolerance
-from gridveil.release.budget import ledger_path, open_or_create
-from gridveil.release.choices import CostTargetMode
-from gridveil.release.pipeline import make_release
-from gridveil.release.reuse import kept_promise, load_draw
-from gridveil.release.settings import CostTargetSettings, ReleaseSettings
+from gridveil.privacy.noisy import Draw
+from gridveil.sectors.case import Case, Network
+from gridveil.sectors.describe import describe_case
+from gridveil.service.budget import ledger_path, open_or_create
+from gridveil.service.choices import CostTargetMode
+from gridveil.service.pipeline import make_release
+from gridveil.service.reuse import kept_promise, load_draw
+from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 from gridveil.study.explore import ExploreGrid, demands_to_use, explore_public, explore_simulated, refuse_true_demands
 from gridveil.study.explore_choices import DemandSource
 

@@ -8,7 +8,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import TypeVar
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.privacy.ledger import exact_text
 
 Choice = TypeVar("Choice", bound=Enum)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.case import Network
-from gridveil.networks.describe import site_labels
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.gas import GasNetwork
-from gridveil.networks.ogf import ogf_point
-from gridveil.networks.power import PowerNetwork
+from gridveil.core.choices import Formulation
 from gridveil.report.operating import PASCAL_PER_BAR, power_state
+from gridveil.sectors.case import Network
+from gridveil.sectors.describe import site_labels
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.sectors.gas.ogf import ogf_point
+from gridveil.sectors.power.network import PowerNetwork
 
 if TYPE_CHECKING:
     import pandas as pd

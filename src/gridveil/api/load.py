@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from gridveil.api.case import GridCase
 from gridveil.api.choices import choose, slack_texts
 from gridveil.api.objects import read_object
-from gridveil.networks.formulation import DemandUnit
-from gridveil.networks.gas_boundary import stated_boundary
-from gridveil.networks.load import load_case
+from gridveil.core.choices import DemandUnit
+from gridveil.sectors.gas.boundary import stated_boundary
+from gridveil.sectors.load import load_case
 
 
 def load(

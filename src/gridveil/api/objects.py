@@ -13,11 +13,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gridveil.errors import InputError
-from gridveil.networks.case import Case, Network
-from gridveil.networks.gas import GasNetwork
-from gridveil.networks.load import load_case
-from gridveil.networks.publish import write_network
+from gridveil.core.errors import InputError
+from gridveil.sectors.case import Case, Network
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.sectors.load import load_case
+from gridveil.sectors.publish import write_network
 
 PANDAPOWER, PYPSA = "pandapower", "pypsa"
 FORMATS = {PANDAPOWER: "pandapower-json", PYPSA: "pypsa-csv"}

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.run import ON_THE_PATH
-from gridveil.networks.case import Network
-from gridveil.networks.describe import demand_base, site_labels
-from gridveil.networks.gas import GasNetwork
 from gridveil.privacy.curator import demand_table
-from gridveil.release.pipeline import Release
 from gridveil.report.layout import graph_layout
 from gridveil.report.style import PAPER, QUIET, Role, figure_style
+from gridveil.sectors.case import Network
+from gridveil.sectors.describe import demand_base, site_labels
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.service.pipeline import Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

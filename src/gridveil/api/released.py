@@ -18,21 +18,21 @@ from gridveil.api.objects import to_pandapower, to_pypsa
 from gridveil.api.plots import CuratorPlots, ReleasePlots
 from gridveil.api.solved import SolveResult, solve_case
 from gridveil.bilevel.certificate import Certificate
-from gridveil.bilevel.method import Solver
-from gridveil.networks.case import Network
-from gridveil.networks.describe import demand_unit
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.geometry import read_places
+from gridveil.core.choices import Formulation
+from gridveil.core.methods import Solver
+from gridveil.core.secret import SecretDemand
 from gridveil.privacy.curator import Comparison, demand_table
 from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.noisy import Draw
-from gridveil.release.card import SIMULATION_NOTICE, card
-from gridveil.release.export import CURATOR, SIMULATION_TITLE, TITLE, check_destination, export, list_files
-from gridveil.release.pipeline import Release
-from gridveil.release.summary import summary
 from gridveil.report.card_page import card_page
 from gridveil.report.curator_page import write_curator_page
-from gridveil.secret import SecretDemand
+from gridveil.sectors.case import Network
+from gridveil.sectors.describe import demand_unit
+from gridveil.sectors.geometry import read_places
+from gridveil.service.card import SIMULATION_NOTICE, card
+from gridveil.service.export import CURATOR, SIMULATION_TITLE, TITLE, check_destination, export, list_files
+from gridveil.service.pipeline import Release
+from gridveil.service.summary import summary
 
 if TYPE_CHECKING:
     import pandas as pd

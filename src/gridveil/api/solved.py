@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from gridveil.api.choices import choose
 from gridveil.api.frames import Frames, solution_frames
 from gridveil.api.html import facts_html, facts_text
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Solver
-from gridveil.bilevel.structured_engine import BY_STRUCTURE
-from gridveil.errors import NoReleaseError
-from gridveil.networks.case import Case, Network
-from gridveil.networks.formulation import Formulation
-from gridveil.networks.gas import GasNetwork
-from gridveil.networks.model import build_model
+from gridveil.core.choices import Formulation
+from gridveil.core.errors import NoReleaseError
+from gridveil.core.methods import Solver
 from gridveil.privacy.curator import solve_true
 from gridveil.programs import FollowerSolution
+from gridveil.sectors.case import Case, Network
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
+from gridveil.solvers.structured_backend import BY_STRUCTURE
 
 if TYPE_CHECKING:
     import pandas as pd

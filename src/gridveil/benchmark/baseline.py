@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gridveil.formats.builtin import PGLIB_PREFIX, pglib_folder
+from gridveil.sectors.builtin import PGLIB_PREFIX, pglib_folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.power import PowerNetwork
+from gridveil.sectors.power.network import PowerNetwork
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

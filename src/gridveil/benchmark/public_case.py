@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from gridveil.benchmark.baseline import published_cost
 from gridveil.benchmark.contestant import Problem
-from gridveil.errors import InputError
-from gridveil.formats.builtin import resolve_case
-from gridveil.networks.case import Case
-from gridveil.networks.load import load_case
-from gridveil.networks.power import PowerNetwork
+from gridveil.core.errors import InputError
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.case import Case
+from gridveil.sectors.load import load_case
+from gridveil.sectors.power.network import PowerNetwork
 
 
 @dataclass(frozen=True, kw_only=True)

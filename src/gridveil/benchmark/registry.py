@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 
 if TYPE_CHECKING:
     from gridveil.benchmark.contestant import Contestant

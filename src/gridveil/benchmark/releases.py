@@ -12,14 +12,14 @@ import numpy as np
 
 from gridveil.benchmark.process import measure_apart
 from gridveil.benchmark.public_case import PublicCase, power_case_at
-from gridveil.errors import NoReleaseError
+from gridveil.core.errors import NoReleaseError
 
 if TYPE_CHECKING:
     from gridveil.benchmark.opf import Update
-    from gridveil.bilevel.engine import Engine
-    from gridveil.networks.case import Case
-    from gridveil.networks.model import Model
-    from gridveil.privacy.noisy import CostTarget
+    from gridveil.core.band import CostTarget
+    from gridveil.sectors.case import Case
+    from gridveil.sectors.model import Model
+    from gridveil.solvers.ipopt import Engine
 
 EPSILON = 1.0
 ALPHAS = (0.1, 1.0)
@@ -73,12 +73,12 @@ class Attempt:
 
 def measure_releases(source: str, seeds: int, repeats: int, update: Update) -> None:
     """In the worker: O(d) by Ipopt, then for each α the releases of seeds 1, 2, …; seed 0 is a rehearsal and not counted."""
-    from gridveil.bilevel.engines import engine_for
-    from gridveil.bilevel.method import Solver
-    from gridveil.networks.model import build_model
+    from gridveil.core.band import TargetSource, Tolerance
+    from gridveil.core.methods import Solver
     from gridveil.privacy.curator import solve_true
-    from gridveil.privacy.noisy import TargetSource, Tolerance
-    from gridveil.structured import warm_up
+    from gridveil.sectors.model import build_model
+    from gridveil.solvers.choose import engine_for
+    from gridveil.solvers.structured import warm_up
 
     case, network = power_case_at(source)
     update(stage="build")
@@ -140,7 +140,7 @@ def _ipopt_seconds(case: Case, model: Model, repeats: int) -> float | None:
 
 def _attempt(case: Case, model: Model, engine: Engine, target: CostTarget, alpha: float, seed: int) -> Attempt:
     from gridveil.bilevel.repair import repair
-    from gridveil.privacy.simulation import simulate_laplace
+    from gridveil.privacy.mechanisms.simulation import simulate_laplace
 
     noisy = simulate_laplace(case.demand, epsilon=EPSILON, alpha=alpha, seed=seed)
     clock = time.perf_counter()

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from gridveil.benchmark.contestant import Complexes, Floats, Point
-from gridveil.networks.power import PowerNetwork
+from gridveil.sectors.power.network import PowerNetwork
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from gridveil.benchmark.public_case import PublicCase, public_case
 from gridveil.benchmark.registry import ALL, FOLLOWER, check_names
 from gridveil.benchmark.releases import ReleaseRow, release_rows
 from gridveil.benchmark.results import BenchResults, seconds_text
-from gridveil.errors import InputError
-from gridveil.formats.builtin import SHIPPED, pglib_folder
+from gridveil.core.errors import InputError
+from gridveil.sectors.builtin import SHIPPED, pglib_folder
 
 Tell = Callable[[str], None]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gridveil.benchmark.contestant import NotApplicableError
 from gridveil.benchmark.process import peak_mb
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 
 LONGEST_NOTE = 200
 
@@ -33,7 +33,7 @@ def main(request: dict[str, Any], report: Report) -> None:
     """Do what is asked, and say why if it cannot be done."""
     try:
         if request["task"] == "warm up":
-            from gridveil.structured import warm_up
+            from gridveil.solvers.structured import warm_up
 
             warm_up()
         elif request["task"] == "opf":

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Method, Solver
 from gridveil.bilevel.repair import ReleasedDemand, derived_cost, repair
-from gridveil.networks.case import Network
-from gridveil.networks.formulation import DemandBounds, Formulation
-from gridveil.networks.model import DemandLayout, build_model
-from gridveil.parallel import Failure, run_many
-from gridveil.privacy.noisy import CostTarget, NoisyDemand
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import DemandBounds, Formulation
+from gridveil.core.methods import Method, Solver
+from gridveil.core.parallel import Failure, run_many
+from gridveil.privacy.noisy import NoisyDemand
+from gridveil.sectors.case import Network
+from gridveil.sectors.model import DemandLayout, build_model
+from gridveil.solvers.choose import engine_for
+from gridveil.solvers.ipopt import Engine
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

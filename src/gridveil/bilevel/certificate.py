@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.result import BilevelResult
-from gridveil.bilevel.soc import soc_distance_bound, soc_lower_bound
-from gridveil.networks.case import Network
-from gridveil.networks.model import Model
-from gridveil.networks.power import PowerNetwork
-from gridveil.privacy.noisy import CostTarget
+from gridveil.core.band import CostTarget
+from gridveil.sectors.case import Network
+from gridveil.sectors.model import Model
+from gridveil.sectors.power.network import PowerNetwork
+from gridveil.sectors.power.soc import soc_distance_bound, soc_lower_bound
 
 Vector = NDArray[np.float64]
 

@@ -35,12 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gridveil.bilevel.engine import Engine
-from gridveil.errors import InputError
-from gridveil.networks.dcopf import dc_opf
-from gridveil.networks.power import PowerNetwork
-from gridveil.privacy.noisy import CostTarget
+from gridveil.core.band import CostTarget
+from gridveil.core.errors import InputError
 from gridveil.programs import FollowerSolution, ParametricProgram
+from gridveil.sectors.power.dcopf import dc_opf
+from gridveil.sectors.power.network import PowerNetwork
+from gridveil.solvers.ipopt import Engine
 
 if TYPE_CHECKING:
     from pyscipopt import Expr, Model, Variable

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.auto import solve_auto
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.method import Method
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.auto import solve_auto
 from gridveil.bilevel.result import BilevelResult, HighPointResult
-from gridveil.errors import NoReleaseError
-from gridveil.networks.model import DemandLayout
-from gridveil.privacy.noisy import CostTarget, NoisyDemand
+from gridveil.core.band import CostTarget
+from gridveil.core.errors import NoReleaseError
+from gridveil.core.methods import Method
+from gridveil.privacy.noisy import NoisyDemand
+from gridveil.sectors.model import DemandLayout
+from gridveil.solvers.ipopt import Engine
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

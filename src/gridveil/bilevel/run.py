@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.bilevel.engine import Engine
 from gridveil.bilevel.monotonicity import measure_monotonicity
-from gridveil.bilevel.relaxations import JointSolution
 from gridveil.bilevel.result import BilevelResult, Ending, HighPointResult, Step, StepKind
-from gridveil.privacy.noisy import CostTarget
+from gridveil.core.band import CostTarget
 from gridveil.programs import FollowerSolution, Status
+from gridveil.solvers.ipopt import Engine
+from gridveil.solvers.joint import JointSolution
 
 Vector = NDArray[np.float64]
 

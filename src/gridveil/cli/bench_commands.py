@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from gridveil.bilevel.method import Solver
 from gridveil.cli.options import JsonOption
 from gridveil.cli.output import announce_compilation, note, show_rows
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Solver
 
 
 def bench(

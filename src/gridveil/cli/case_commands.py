@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from gridveil.bilevel.method import Solver
 from gridveil.cli.options import (
     CaseArgument,
     FlowOption,
@@ -21,8 +20,9 @@ from gridveil.cli.options import (
 )
 from gridveil.cli.output import announce_compilation, show, step
 from gridveil.cli.progress import progress
-from gridveil.errors import InputError
-from gridveil.networks.formulation import Formulation
+from gridveil.core.choices import Formulation
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Solver
 
 NOT_SOLVED = 3
 
@@ -41,8 +41,8 @@ def inspect(
 
     Example: gridveil inspect veil9
     """
-    from gridveil.networks.describe import describe_case, list_names
-    from gridveil.networks.load import load_case
+    from gridveil.sectors.describe import describe_case, list_names
+    from gridveil.sectors.load import load_case
 
     if names:
         show({"cases": list_names()}, as_json, "built-in cases")
@@ -73,12 +73,12 @@ def solve(
 
     Example: gridveil solve veil9 --formulation dc --json
     """
-    from gridveil.bilevel.engines import engine_for
-    from gridveil.bilevel.structured_engine import BY_STRUCTURE
-    from gridveil.networks.load import load_case
-    from gridveil.networks.model import build_model
-    from gridveil.networks.power import PowerNetwork
     from gridveil.privacy.curator import solve_true
+    from gridveil.sectors.load import load_case
+    from gridveil.sectors.model import build_model
+    from gridveil.sectors.power.network import PowerNetwork
+    from gridveil.solvers.choose import engine_for
+    from gridveil.solvers.structured_backend import BY_STRUCTURE
 
     step(f"reading {case}")
     loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))

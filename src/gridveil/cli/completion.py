@@ -9,8 +9,8 @@ CASE_ENDINGS = (".m", ".raw", ".json", ".aux", ".epc", ".xiidm", ".uct", ".net")
 
 def complete_case(incomplete: str) -> list[str]:
     """Give the built-in names (PGLib's too, when they are installed), and files and folders that may hold a case."""
-    from gridveil.formats.builtin import SHIPPED, pglib_names
-    from gridveil.networks.gas_generator import BUILT_IN
+    from gridveil.sectors.builtin import SHIPPED, pglib_names
+    from gridveil.sectors.gas.generator import BUILT_IN
 
     names = [*SHIPPED, *BUILT_IN, *pglib_names()]
     return [name for name in names if name.startswith(incomplete)] + _files(incomplete)
@@ -18,7 +18,7 @@ def complete_case(incomplete: str) -> list[str]:
 
 def complete_preset(incomplete: str) -> list[str]:
     """Give the names of the gas presets."""
-    from gridveil.networks.gas_boundary import PRESETS
+    from gridveil.sectors.gas.boundary import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from gridveil.bilevel.method import Method, Solver
 from gridveil.cli.options import (
     CaseArgument,
     FlowOption,
@@ -21,7 +20,8 @@ from gridveil.cli.options import (
 )
 from gridveil.cli.output import announce_compilation, print_for_people, show, show_rows, step
 from gridveil.cli.progress import progress
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Method, Solver
 from gridveil.study.explore_choices import DemandSource
 
 
@@ -56,9 +56,9 @@ def explore(
 
     Example: gridveil explore veil9 --alpha 0.01,0.1 --beta 1%,10% --seeds 5 --out explored
     """
-    from gridveil.networks.load import load_case
     from gridveil.report.explore_page import write_exploration
     from gridveil.report.explore_table import HEADINGS, plain_exploration, text_rows
+    from gridveil.sectors.load import load_case
     from gridveil.study.explore import (
         ExploreGrid,
         demands_to_use,

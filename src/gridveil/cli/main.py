@@ -20,7 +20,7 @@ from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
 from gridveil.cli.release_commands import release
 from gridveil.cli.study_commands import study_app
 from gridveil.cli.study_output_commands import register as register_study_output
-from gridveil.errors import GridveilError, InputError
+from gridveil.core.errors import GridveilError, InputError
 
 BUG = 1
 WIDEST_HELP = 110  # columns

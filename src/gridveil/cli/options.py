@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from gridveil.bilevel.method import Solver
 from gridveil.cli.completion import complete_case, complete_preset
 from gridveil.cli.output import Manner, speak
-from gridveil.networks.formulation import DemandUnit
+from gridveil.core.choices import DemandUnit
+from gridveil.core.methods import Solver
 
 if TYPE_CHECKING:
-    from gridveil.networks.gas_boundary import GasBoundary
+    from gridveil.sectors.gas.boundary import GasBoundary
 
 CaseArgument = Annotated[
     str,
@@ -49,7 +49,7 @@ def boundary(
     preset: str | None, slack: list[str] | None, sound_speed: str | None, flow_base: str | None, unit: DemandUnit | None
 ) -> GasBoundary:
     """Give the gas boundary conditions of the command line: a preset, and whatever is stated on top of it."""
-    from gridveil.networks.gas_boundary import stated_boundary
+    from gridveil.sectors.gas.boundary import stated_boundary
 
     return stated_boundary(
         preset=preset, slack=slack or [], sound_speed=sound_speed, flow_base=flow_base, demand_unit=unit

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gridveil.bilevel.method import Solver
+from gridveil.core.methods import Solver
 
 COLOURS = None if os.environ.get("NO_COLOR") else "auto"
 
@@ -66,7 +66,7 @@ def step(message: str) -> None:
 
 def announce_compilation(solver: Solver) -> None:
     """The first use ever compiles for about a minute: nobody should wait for that without a word."""
-    from gridveil.structured.warm_up import compiled_before
+    from gridveil.solvers.structured.warm_up import compiled_before
 
     if solver is Solver.STRUCTURED and not compiled_before():
         note("compiling the structured solver, once, for about a minute (--solver ipopt avoids it)")

@@ -41,8 +41,8 @@ def audit(
 
     Example: gridveil audit veil9 --runs 100 --draws 100000
     """
-    from gridveil.networks.load import load_case
-    from gridveil.release.audit import attack_release, audit_mechanism, passed
+    from gridveil.sectors.load import load_case
+    from gridveil.service.audit import attack_release, audit_mechanism, passed
 
     step(f"reading {case}")
     loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
@@ -65,7 +65,7 @@ def ledger_show(
 
     Example: gridveil ledger show veil9
     """
-    from gridveil.release.budget import describe_ledger, find_ledger
+    from gridveil.service.budget import describe_ledger, find_ledger
 
     show(describe_ledger(find_ledger(source)), as_json, source)
 
@@ -81,6 +81,6 @@ def ledger_create(
     Example: gridveil ledger create veil9.ledger --alpha 0.1 --budget 3
     """
     from gridveil.privacy.ledger import Ledger
-    from gridveil.release.budget import describe_ledger
+    from gridveil.service.budget import describe_ledger
 
     show(describe_ledger(Ledger.create(path, alpha=alpha, cap=budget)), as_json, str(path))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from gridveil.bilevel.method import Method, Solver
 from gridveil.cli.options import (
     CaseArgument,
     FlowOption,
@@ -22,12 +21,13 @@ from gridveil.cli.options import (
 )
 from gridveil.cli.output import announce_compilation, complain, show, step
 from gridveil.cli.progress import progress
-from gridveil.networks.formulation import DemandBounds
-from gridveil.release.choices import CostTargetMode
+from gridveil.core.choices import DemandBounds
+from gridveil.core.methods import Method, Solver
+from gridveil.service.choices import CostTargetMode
 
 if TYPE_CHECKING:
     from gridveil.privacy.ledger import Ledger
-    from gridveil.release.pipeline import Release
+    from gridveil.service.pipeline import Release
 
 DEFAULT_EPSILON, DEFAULT_ALPHA = "1", "0.1"
 
@@ -83,15 +83,15 @@ def release(
 
     Example: gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --out released
     """
-    from gridveil.networks.load import load_case
+    from gridveil.core.band import Tolerance
     from gridveil.privacy.ledger import Ledger
-    from gridveil.privacy.noisy import Tolerance
-    from gridveil.release.budget import ledger_path, open_or_create
-    from gridveil.release.export import check_destination, export, keep_draw, list_files
-    from gridveil.release.pipeline import make_release
-    from gridveil.release.reuse import kept_promise, load_draw
-    from gridveil.release.settings import CostTargetSettings, ReleaseSettings, check_promise
-    from gridveil.release.summary import summary
+    from gridveil.sectors.load import load_case
+    from gridveil.service.budget import ledger_path, open_or_create
+    from gridveil.service.export import check_destination, export, keep_draw, list_files
+    from gridveil.service.pipeline import make_release
+    from gridveil.service.reuse import kept_promise, load_draw
+    from gridveil.service.settings import CostTargetSettings, ReleaseSettings, check_promise
+    from gridveil.service.summary import summary
 
     # What is stated badly is told before anything is read, written or charged.
     tolerance = Tolerance.parse(beta)
@@ -147,9 +147,9 @@ def _write_report(made: Release, out: Path, case: str, ledger: Ledger | None) ->
     """Write the curator's report; the release is verified and published already, and stays so without it."""
 
     def make() -> Path:
-        from gridveil.networks.geometry import read_places
-        from gridveil.release.export import CURATOR
         from gridveil.report.curator_page import write_curator_page
+        from gridveil.sectors.geometry import read_places
+        from gridveil.service.export import CURATOR
 
         return write_curator_page(made, out / CURATOR, ledger=ledger, places=read_places(case))
 

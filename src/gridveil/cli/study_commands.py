@@ -12,7 +12,7 @@ import typer
 from gridveil.cli.options import JsonOption, speaking
 from gridveil.cli.output import note, show
 from gridveil.cli.progress import progress
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.choices import EngineChoice
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, st
         return
     if scheduler is not None:
         raise InputError("--scheduler is for --engine dask; leave it out, or add that")
-    from gridveil.parallel import all_cores
+    from gridveil.core.parallel import all_cores
     from gridveil.study.engine_local import LocalEngine
 
     _compile_once(study)
@@ -149,8 +149,8 @@ def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, st
 
 def _compile_once(study: Study) -> None:
     """Compile the structured solver before the workers start, lest each of them does it."""
-    from gridveil.bilevel.method import Solver
-    from gridveil.structured.warm_up import compiled_before, warm_up
+    from gridveil.core.methods import Solver
+    from gridveil.solvers.structured.warm_up import compiled_before, warm_up
 
     if study.solver is Solver.STRUCTURED and not compiled_before():
         note("compiling the structured solver, once, for about a minute")

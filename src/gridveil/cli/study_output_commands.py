@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridveil.bilevel.method import Method
 from gridveil.cli.options import JsonOption, speaking
 from gridveil.cli.output import manner, note, output, show
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Method
 
 if TYPE_CHECKING:
     from gridveil.study.evaluation import Evaluation

@@ -12,10 +12,10 @@ import numpy as np
 import powerio
 from numpy.typing import NDArray
 
-from gridveil.networks.case import Case
-from gridveil.networks.describe import demand_base
-from gridveil.networks.power import PowerNetwork
-from gridveil.networks.publish import read_back
+from gridveil.sectors.case import Case
+from gridveil.sectors.describe import demand_base
+from gridveil.sectors.power.network import PowerNetwork
+from gridveil.sectors.publish import read_back
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 COMMENT = re.compile(r"%[^\n]*")

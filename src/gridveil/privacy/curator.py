@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.case import Case
-from gridveil.networks.describe import site_labels
-from gridveil.networks.model import Model
+from gridveil.core.secret import SecretDemand
 from gridveil.privacy.noisy import NoisyDemand
-from gridveil.secret import SecretDemand
+from gridveil.sectors.case import Case
+from gridveil.sectors.describe import site_labels
+from gridveil.sectors.model import Model
 
 Vector = NDArray[np.float64]
 Answer = TypeVar("Answer")

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from gridveil.privacy.exact_sampling import ExactNumber, LatticeMechanism, suggested_step
+from gridveil.core.secret import SecretDemand
 from gridveil.privacy.ledger import Ledger
+from gridveil.privacy.mechanisms.exact_sampling import ExactNumber, LatticeMechanism, suggested_step
+from gridveil.privacy.mechanisms.planar_laplace import PlanarLaplace
+from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
 from gridveil.privacy.noisy import MechanismFacts, NoisyDemand, PrivateCost
-from gridveil.privacy.planar_laplace import PlanarLaplace
-from gridveil.privacy.scalar_laplace import ScalarLaplace
-from gridveil.secret import SecretDemand
 
 
 def mechanism_for(demand: SecretDemand, *, epsilon: ExactNumber, alpha: ExactNumber) -> LatticeMechanism:

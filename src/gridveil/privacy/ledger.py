@@ -34,7 +34,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 
 try:
     import fcntl

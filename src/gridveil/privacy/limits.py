@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.case import Case, Network
-from gridveil.networks.describe import demand_base
-from gridveil.networks.gas import GasNetwork
+from gridveil.sectors.case import Case, Network
+from gridveil.sectors.describe import demand_base
+from gridveil.sectors.gas.network import GasNetwork
 
 RELATIVE = 1e-9  # equal up to the rounding of a file
 ROUND_DIGITS = 3  # a number with fewer significant digits than this is anybody's guess, and proves nothing

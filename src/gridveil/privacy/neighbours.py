@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridveil.networks.case import Case
+from gridveil.core.secret import SecretDemand
 from gridveil.privacy.draw import facts
-from gridveil.privacy.exact_sampling import LatticeMechanism
+from gridveil.privacy.mechanisms.exact_sampling import LatticeMechanism
 from gridveil.privacy.noisy import NoisyDemand
-from gridveil.secret import SecretDemand
+from gridveil.sectors.case import Case
 
 
 def neighbours(case: Case, site: int, alpha: float) -> tuple[SecretDemand, SecretDemand]:

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 
 Vector = NDArray[np.float64]
 

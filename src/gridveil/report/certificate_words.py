@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gridveil.bilevel.certificate import GLOBAL, Certificate
 from gridveil.bilevel.result import Ending
-from gridveil.release.pipeline import Release
 from gridveil.report.page import number, percent
+from gridveil.service.pipeline import Release
 
 ENDINGS = {
     Ending.NOISY_IN_BAND: "the noisy demands have their optimal cost in the band as they are",

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from gridveil.bilevel.result import Step, StepKind
-from gridveil.privacy.noisy import CostTarget
+from gridveil.core.band import CostTarget
 from gridveil.report.style import GRID, PAPER, QUIET, Colour, Role, figure_svg, new_figure
 
 if TYPE_CHECKING:

@@ -9,19 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from gridveil.bilevel.certificate import GLOBAL
-from gridveil.bilevel.engines import engine_for
-from gridveil.networks.describe import demand_base
-from gridveil.networks.gas import GasNetwork
-from gridveil.networks.geometry import Places
-from gridveil.networks.model import build_model
+from gridveil.core.band import TargetSource
 from gridveil.privacy.curator import demand_table, solve_true
 from gridveil.privacy.ledger import Ledger, exact_text
 from gridveil.privacy.limits import limits_from_demand
-from gridveil.privacy.noisy import TargetSource
 from gridveil.programs import FollowerSolution
-from gridveil.release.budget import describe_ledger
-from gridveil.release.card import card
-from gridveil.release.pipeline import Release
 from gridveil.report import charts
 from gridveil.report.certificate_words import certificate_words
 from gridveil.report.gas_view import gas_before_and_after
@@ -32,6 +24,14 @@ from gridveil.report.power_view import power_before_and_after
 from gridveil.report.promise import promise_of
 from gridveil.report.style import figure_style
 from gridveil.report.views import BeforeAndAfter, Cell, Sites, Table, largest_first
+from gridveil.sectors.describe import demand_base
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.sectors.geometry import Places
+from gridveil.sectors.model import build_model
+from gridveil.service.budget import describe_ledger
+from gridveil.service.card import card
+from gridveil.service.pipeline import Release
+from gridveil.solvers.choose import engine_for
 
 FILE = "report.html"
 SCRIPTS = ("page.js", "network_map.js")

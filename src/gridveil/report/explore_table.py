@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from gridveil.privacy.noisy import Tolerance
+from gridveil.core.band import Tolerance
 from gridveil.report.page import THIN_SPACE, number, percent
 from gridveil.study.explore import Exploration, Spread
 

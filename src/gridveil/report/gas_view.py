@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.gas import GasNetwork
 from gridveil.report.charts import before_and_after, sorted_values
 from gridveil.report.network_map import Changes, NetworkView
 from gridveil.report.operating import PASCAL_PER_BAR, GasState
 from gridveil.report.page import number
 from gridveil.report.views import BeforeAndAfter, Sites, Tab, largest_first, limits_words
+from gridveil.sectors.gas.network import GasNetwork
 
 Floats = NDArray[np.float64]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.geometry import Places
 from gridveil.report.labels import FONT_SIZE, GAP, GROWTH, HEIGHT, SIDES, Labels, place_labels
 from gridveil.report.layout import fill_missing, graph_layout, spread
 from gridveil.report.page import number
 from gridveil.report.style import HIGH, LOW, MIDDLE
+from gridveil.sectors.geometry import Places
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.gas import GasNetwork
-from gridveil.networks.ogf import ogf_point
-from gridveil.networks.power import Complexes, Grid, PowerNetwork
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.sectors.gas.ogf import ogf_point
+from gridveil.sectors.power.network import Complexes, Grid, PowerNetwork
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

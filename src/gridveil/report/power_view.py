@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.networks.power import Grid, PowerNetwork
 from gridveil.report.charts import before_and_after, sorted_values
 from gridveil.report.network_map import Changes, NetworkView
 from gridveil.report.operating import PowerState
 from gridveil.report.page import number, percent
 from gridveil.report.views import BeforeAndAfter, Sites, Tab, largest_first, limits_words
+from gridveil.sectors.power.network import Grid, PowerNetwork
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

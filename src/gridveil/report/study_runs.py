@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.result import StepKind
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.outcome import FAILED
 from gridveil.study.paper_numbers import EPSILON
 from gridveil.study.tables import available_methods, setting_text

@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from gridveil import __version__
-from gridveil.errors import InputError
-from gridveil.parallel import Failure, StateKeeper, attempt, failure_of
+from gridveil.core.errors import InputError
+from gridveil.core.parallel import Failure, StateKeeper, attempt, failure_of
 from gridveil.study.outcome import Outcome
 from gridveil.study.trial import Prepared, Rows, Rules, Task, TrialNetwork, prepare, run_trial
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gridveil.parallel import run_many
+from gridveil.core.parallel import run_many
 from gridveil.study.trial import Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.store import KEY, StoreSummary, read_outcomes, summarise
 
 if TYPE_CHECKING:

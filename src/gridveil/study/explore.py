@@ -14,21 +14,22 @@ from typing import NoReturn
 
 import numpy as np
 
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.auto import solve_auto
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Method, Solver
-from gridveil.errors import InputError, NoReleaseError
-from gridveil.networks.case import Case, Network
-from gridveil.networks.describe import demand_unit
-from gridveil.networks.gas import GasNetwork
-from gridveil.networks.gas_generator import BUILT_IN as BUILT_IN_GAS
-from gridveil.networks.model import Model, build_model
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.core.band import CostTarget, TargetSource, Tolerance
+from gridveil.core.errors import InputError, NoReleaseError
+from gridveil.core.methods import Method, Solver
 from gridveil.privacy.curator import distance_to_truth, solve_true
-from gridveil.privacy.exact_sampling import positive_fraction
-from gridveil.privacy.noisy import CostTarget, NoisyDemand, TargetSource, Tolerance
-from gridveil.privacy.simulation import simulate_laplace
+from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.privacy.noisy import NoisyDemand
+from gridveil.sectors.case import Case, Network
+from gridveil.sectors.describe import demand_unit
+from gridveil.sectors.gas.generator import BUILT_IN as BUILT_IN_GAS
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.sectors.model import Model, build_model
+from gridveil.solvers.choose import engine_for
+from gridveil.solvers.ipopt import Engine
 from gridveil.study.explore_choices import DemandSource
 from gridveil.study.explore_demands import GAS_LOADING, POWER_LOADING, simulated_demand
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.bilevel.engine import Engine
-from gridveil.errors import InputError, NoReleaseError
-from gridveil.networks.case import Network
-from gridveil.networks.gas import GasNetwork
-from gridveil.networks.model import DemandLayout
-from gridveil.networks.power import PowerNetwork
-from gridveil.secret import SecretDemand
+from gridveil.core.errors import InputError, NoReleaseError
+from gridveil.core.secret import SecretDemand
+from gridveil.sectors.case import Network
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.sectors.model import DemandLayout
+from gridveil.sectors.power.network import PowerNetwork
+from gridveil.solvers.ipopt import Engine
 
 Vector = NDArray[np.float64]
 

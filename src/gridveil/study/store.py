@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.outcome import Outcome
 from gridveil.study.store_settings import Settings, merged_settings, settings_text
 from gridveil.study.study_file import Study

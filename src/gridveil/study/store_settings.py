@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.study_file import NetworkEntry, Study
 
 Settings = dict[str, Any]

@@ -9,12 +9,12 @@ from decimal import Decimal, InvalidOperation
 from importlib import resources
 from pathlib import Path
 
-from gridveil.bilevel.method import Method, Solver
-from gridveil.errors import InputError
-from gridveil.formats.builtin import resolve_case
-from gridveil.networks.gas_boundary import preset_boundary
-from gridveil.networks.gas_generator import BUILT_IN as BUILT_IN_GAS
-from gridveil.privacy.simulation import NoiseSites
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Method, Solver
+from gridveil.privacy.mechanisms.simulation import NoiseSites
+from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.gas.boundary import preset_boundary
+from gridveil.sectors.gas.generator import BUILT_IN as BUILT_IN_GAS
 from gridveil.study.toml_table import TomlTable, choice, positive, read_toml, seed
 
 DATA_VARIABLE = "GRIDVEIL_DATA"

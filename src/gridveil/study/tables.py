@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 from gridveil.study.paper_numbers import EPSILON, PublishedNumber, published_networks, published_number
 from gridveil.study.tables_compare import Verdict, compare
 from gridveil.study.tables_layout import COSTS, LAYOUTS, Layout, Quantity, Values

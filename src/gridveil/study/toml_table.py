@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gridveil.errors import InputError
+from gridveil.core.errors import InputError
 
 Choice = TypeVar("Choice", bound=Enum)
 Value = TypeVar("Value")

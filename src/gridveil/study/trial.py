@@ -16,27 +16,28 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
 
 from gridveil import __version__
-from gridveil.bilevel.algorithm1 import solve_bilevel
-from gridveil.bilevel.auto import solve_auto
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Method, Solver
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.auto import solve_auto
 from gridveil.bilevel.result import BilevelResult, Step
-from gridveil.errors import GridveilError, NoReleaseError
-from gridveil.networks.gas import GasNetwork
-from gridveil.networks.gas_boundary import preset_boundary
-from gridveil.networks.load import load_case
-from gridveil.networks.model import build_model
-from gridveil.parallel import Failure, failure_of
+from gridveil.core.band import TargetSource, Tolerance
+from gridveil.core.errors import GridveilError, NoReleaseError
+from gridveil.core.methods import Method, Solver
+from gridveil.core.parallel import Failure, failure_of
 from gridveil.privacy.curator import distance_to_truth, solve_true
-from gridveil.privacy.noisy import NoisyDemand, TargetSource, Tolerance
-from gridveil.privacy.simulation import NoiseSites, simulate_laplace
+from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
+from gridveil.privacy.noisy import NoisyDemand
+from gridveil.sectors.gas.boundary import preset_boundary
+from gridveil.sectors.gas.network import GasNetwork
+from gridveil.sectors.load import load_case
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
+from gridveil.solvers.ipopt import Engine
 from gridveil.study.outcome import FAILED, Outcome
 from gridveil.study.study_file import NetworkEntry
 
 if TYPE_CHECKING:
-    from gridveil.networks.case import Case
-    from gridveil.networks.model import Model
+    from gridveil.sectors.case import Case
+    from gridveil.sectors.model import Model
 
 Rows = Generator[tuple[int, Outcome | Failure], None, None]
 """What an engine gives: the position of a job, and its row or why there is none."""

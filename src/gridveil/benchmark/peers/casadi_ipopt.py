@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gridveil.benchmark.contestant import Answer, Contestant, Floats, Point, Problem
-from gridveil.networks.model import build_model
-from gridveil.networks.power import PowerNetwork
 from gridveil.programs import Follower, FollowerSolution
+from gridveil.sectors.model import build_model
+from gridveil.sectors.power.network import PowerNetwork
 
 
 class CasadiIpopt(Contestant):

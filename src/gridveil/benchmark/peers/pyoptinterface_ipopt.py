@@ -18,7 +18,7 @@ from pyoptinterface import ipopt, nl
 from scipy.sparse import coo_array
 
 from gridveil.benchmark.contestant import Answer, Contestant, Floats, NotApplicableError, Point, Problem
-from gridveil.networks.power import Grid
+from gridveil.sectors.power.network import Grid
 
 MOST_ITERATIONS = 500
 OPTIONS: dict[str, Any] = {"print_level": 0, "sb": "yes", "tol": 1e-7, "constr_viol_tol": 1e-6}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gridveil.benchmark.contestant import Answer, Contestant, Point, Problem
-from gridveil.networks.structured_arrays import structured_arrays
-from gridveil.structured import Dispatch, Solution, StructuredSolver, warm_up
+from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.solvers.structured import Dispatch, Solution, StructuredSolver, warm_up
 
 
 class Structured(Contestant):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gridveil.benchmark.contestant import Answer, Contestant, Problem
 from gridveil.benchmark.peers.casadi_ipopt import read_follower
-from gridveil.bilevel.engine import Engine
-from gridveil.bilevel.engines import engine_for
-from gridveil.bilevel.method import Solver
-from gridveil.networks.model import build_model
+from gridveil.core.methods import Solver
 from gridveil.programs import FollowerSolution
-from gridveil.structured import warm_up
+from gridveil.sectors.model import build_model
+from gridveil.solvers.choose import engine_for
+from gridveil.solvers.ipopt import Engine
+from gridveil.solvers.structured import warm_up
 
 
 class WholeFollower(Contestant):

@@ -1,0 +1,86 @@
+"""The cost band of (BL2): a target f̃, its tolerance β, and where the target comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from gridveil.core.errors import InputError
+
+
+class TargetSource(Enum):
+    """Where the cost target comes from, and so whether it reveals anything."""
+
+    PUBLIC = "public"
+    FORECAST = "forecast"
+    PRIVATE = "private"
+    DERIVED = "derived"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostTarget:
+    """f̃ and the half-width β of the band that the released optimum must lie in, both in the program's cost unit."""
+
+    value: float
+    beta: float
+    source: TargetSource
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.value) and np.isfinite(self.beta) and self.beta > 0):
+            raise InputError("the cost band is empty: the target must be a number and beta positive; widen beta")
+
+    @property
+    def lower(self) -> float:
+        """f̃ − β."""
+        return self.value - self.beta
+
+    @property
+    def upper(self) -> float:
+        """f̃ + β."""
+        return self.value + self.beta
+
+    def shrunk(self, share: float) -> CostTarget:
+        """Give the band with this share of β cut off at either edge."""
+        return replace(self, beta=(1 - share) * self.beta)
+
+    def widened(self, amount: float) -> CostTarget:
+        """Give the band with its half-width enlarged by an amount of cost."""
+        return replace(self, beta=self.beta + amount)
+
+    def contains(self, cost: float) -> bool:
+        """Whether a cost lies in the band (BL2)."""
+        return self.lower <= cost <= self.upper
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """β as a user states it: a share of the cost target, or an amount in the cost's own unit."""
+
+    amount: float
+    relative: bool
+
+    @classmethod
+    def parse(cls, text: str) -> Tolerance:
+        """Read ``1%`` (relative) or ``250`` (absolute)."""
+        relative = text.strip().endswith("%")
+        try:
+            amount = float(text.strip().removesuffix("%")) / (100 if relative else 1)
+        except ValueError:
+            raise InputError(
+                f"beta {text!r} is not a number; write a share such as 1% or an amount such as 250"
+            ) from None
+        if not (np.isfinite(amount) and amount > 0):
+            raise InputError("beta must be positive; write a share such as 1% or an amount such as 250")
+        return cls(amount, relative)
+
+    def around(self, value: float, source: TargetSource) -> CostTarget:
+        """Give the band around a cost. A share of a cost that is zero or negative means nothing: then β must be an amount."""
+        if not self.relative:
+            return CostTarget(value=value, beta=self.amount, source=source)
+        if value <= 0:
+            raise InputError(
+                "the cost target is zero or negative, so beta cannot be a share of it; give beta as an amount"
+            )
+        return CostTarget(value=value, beta=self.amount * value, source=source)

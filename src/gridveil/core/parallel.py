@@ -1,0 +1,333 @@
+"""Many jobs over all cores, by processes that build what they need once and keep it.
+
+A job belongs to a key, such as a network; ``build`` makes the state of a key, such as its compiled problems, and
+``work`` does a job with it. A worker stays with a key while that has jobs left. Jobs are sent a few at a time, results come back
+one by one. A worker that dies is replaced and its jobs are done again; nothing is lost or done twice over.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pickle import PicklingError
+from typing import Any, Generic, TypeVar
+
+from gridveil.core.errors import GridveilError, InputError
+
+Key = TypeVar("Key", bound=Hashable)
+State = TypeVar("State")
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+KEPT_STATES = 3  # per worker: more would only fill the memory, since jobs of a key are kept together
+MOST_DEATHS = 3  # of workers during one job, before that job is given up
+MOST_LOST_STARTS = 10  # of workers in a row that die before they begin a job of a key, before that key is given up
+CHUNK_SECONDS = 0.25  # how much work is sent at once
+LARGEST_CHUNK = 64
+THREAD_LIMITS = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
+_NO_KEY_YET = object()  # stands for the key of workers that died before they took any job
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job without a result, and why. The reason never holds more than a type's name or a message written on purpose."""
+
+    reason: str
+
+
+def failure_of(error: Exception) -> Failure:
+    """Say why without repeating an error's own words, which may hold data, unless they are ours."""
+    return Failure(str(error) if isinstance(error, GridveilError) else f"unexpected {type(error).__name__}")
+
+
+def all_cores() -> int:
+    """Give the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+class StateKeeper(Generic[Key, State]):
+    """The states of the last few keys, each built when it is first needed. A build that failed is remembered too."""
+
+    def __init__(self, build: Callable[[Key], State], kept: int = KEPT_STATES) -> None:
+        self._build = build
+        self._kept = kept
+        self._states: OrderedDict[Key, State | Failure] = OrderedDict()
+
+    def get(self, key: Key) -> State | Failure:
+        """Give the state of a key, or why there is none."""
+        if key not in self._states:
+            while len(self._states) >= self._kept:
+                self._states.popitem(last=False)
+            try:
+                self._states[key] = self._build(key)
+            except Exception as error:
+                self._states[key] = failure_of(error)
+        self._states.move_to_end(key)
+        return self._states[key]
+
+
+def run_many(
+    build: Callable[[Key], State],
+    work: Callable[[State, Job], Result],
+    jobs: Iterable[tuple[Key, Job]],
+    *,
+    workers: int,
+) -> Generator[tuple[int, Result | Failure], None, None]:
+    """Do all jobs; give (position in ``jobs``, result) as they are done.
+
+    ``build`` and ``work`` must be picklable (functions of a module, or partials of such), as must jobs and results. What a
+    job raises becomes its Failure. One worker means this process. InputError if worker processes cannot be started.
+    """
+    listed = list(jobs)
+    if workers <= 1:
+        return _run_here(build, work, listed)
+    return _run_in_pool(build, work, listed, min(workers, len(listed)))
+
+
+def _by_key(jobs: list[tuple[Key, Job]]) -> dict[Key, deque[int]]:
+    queues: dict[Key, deque[int]] = {}
+    for index, (key, _) in enumerate(jobs):
+        queues.setdefault(key, deque()).append(index)
+    return queues
+
+
+def attempt(
+    keeper: StateKeeper[Key, State], work: Callable[[State, Job], Result], key: Key, job: Job
+) -> Result | Failure:
+    """Do a job with its key's state; what goes wrong in either becomes a Failure."""
+    state = keeper.get(key)
+    if isinstance(state, Failure):
+        return state
+    try:
+        return work(state, job)
+    except Exception as error:
+        return failure_of(error)
+
+
+def _run_here(
+    build: Callable[[Key], State], work: Callable[[State, Job], Result], jobs: list[tuple[Key, Job]]
+) -> Generator[tuple[int, Result | Failure], None, None]:
+    keeper = StateKeeper(build)
+    for queue in _by_key(jobs).values():
+        for index in queue:
+            yield index, attempt(keeper, work, *jobs[index])
+
+
+def _serve(connection: Connection, build: Callable[[Any], Any], work: Callable[[Any, Any], Any]) -> None:
+    """Run a worker's life: say READY, then for each chunk prepare, and per job say that it begins and what it gave."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    keeper: StateKeeper[Any, Any] = StateKeeper(build)
+    with suppress(EOFError, OSError):
+        connection.send(None)
+        while True:
+            key, chunk = connection.recv()
+            keeper.get(key)
+            for index, job in chunk:
+                connection.send((index, None))
+                clock = time.perf_counter()
+                result = attempt(keeper, work, key, job)
+                seconds = time.perf_counter() - clock
+                try:
+                    connection.send((index, (result, seconds)))
+                except (PicklingError, TypeError, AttributeError) as error:  # a result that cannot cross
+                    connection.send((index, (failure_of(error), seconds)))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+@dataclass(eq=False)
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    key: Any = None
+    chunk: deque[int] = field(default_factory=deque)
+    ready: bool = False
+    running: bool = False
+    """Whether the first job of the chunk has begun."""
+
+
+class _Pool(Generic[Key, State, Job, Result]):
+    """Which jobs wait, which worker has which, and how often each has cost a worker its life."""
+
+    def __init__(
+        self,
+        build: Callable[[Key], State],
+        work: Callable[[State, Job], Result],
+        jobs: list[tuple[Key, Job]],
+        workers: int,
+    ) -> None:
+        self._build, self._work, self._jobs = build, work, jobs
+        self._waiting = _by_key(jobs)
+        self._deaths = [0] * len(jobs)
+        self._lost_starts: Counter[object] = Counter()
+        self._seconds: dict[Key, float] = {}
+        self._context = multiprocessing.get_context("spawn")
+        self._size = workers
+        self._workers: list[_Worker] = []
+
+    def run(self) -> Generator[tuple[int, Result | Failure], None, None]:
+        """Give results until no job is left."""
+        try:
+            while any(self._waiting.values()) or any(worker.chunk for worker in self._workers):
+                self._staff()
+                wait([*(w.connection for w in self._workers), *(w.process.sentinel for w in self._workers)])
+                for worker in list(self._workers):
+                    yield from self._listen(worker)
+        finally:
+            for worker in self._workers:
+                worker.process.kill()
+            for worker in self._workers:
+                worker.process.join()
+                worker.connection.close()
+
+    def _staff(self) -> None:
+        """Start workers as long as there are jobs for them, and give chunks to those who wait."""
+        for worker in list(self._workers):
+            if worker.ready and not worker.chunk:
+                self._assign(worker)
+        starting = sum(not worker.ready for worker in self._workers)
+        waiting = sum(map(len, self._waiting.values()))
+        for _ in range(min(self._size - len(self._workers), waiting - starting)):
+            self._start()
+
+    def _start(self) -> None:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs, self._build, self._work), daemon=True)
+        with _environment(THREAD_LIMITS), _interrupts_held():
+            process.start()
+        theirs.close()
+        self._workers.append(_Worker(process, ours))
+
+    def _assign(self, worker: _Worker) -> None:
+        left = {key: len(queue) for key, queue in self._waiting.items() if queue}
+        if not left:
+            return
+        key = self._choose_key(worker, left)
+        queue = self._waiting[key]
+        share = math.ceil(len(queue) / (2 * self._size))  # so that the last jobs are spread over all workers
+        fit = int(CHUNK_SECONDS / self._seconds[key]) if self._seconds.get(key) else 1
+        size = max(1, min(share, fit, LARGEST_CHUNK))
+        worker.key = key
+        worker.chunk = deque(queue.popleft() for _ in range(size))
+        with suppress(OSError):  # a worker that has died is noticed when it is listened to
+            worker.connection.send((key, [(index, self._jobs[index][1]) for index in worker.chunk]))
+
+    def _choose_key(self, worker: _Worker, left: dict[Key, int]) -> Key:
+        """The worker's own key, else the first that nobody works on, else the one with most jobs left."""
+        own: Key = worker.key
+        if own in left:
+            return own
+        taken = {other.key for other in self._workers if other.chunk}
+        return next((key for key in left if key not in taken), max(left, key=lambda key: left[key]))
+
+    def _listen(self, worker: _Worker) -> Generator[tuple[int, Result | Failure], None, None]:
+        """Take what a worker has sent, and bury it if it has died."""
+        dead = not worker.process.is_alive()  # before reading: what it sent before its death is then all there
+        try:
+            while worker.connection.poll():
+                message = worker.connection.recv()
+                if message is None:
+                    worker.ready = True
+                    self._lost_starts[_NO_KEY_YET] = 0
+                elif message[1] is None:
+                    worker.running = True
+                    self._lost_starts[worker.key] = 0
+                else:
+                    yield self._finished(worker, message[0], *message[1])
+        except (EOFError, OSError):
+            dead = True
+        if dead:
+            yield from self._bury(worker)
+
+    def _finished(
+        self, worker: _Worker, index: int, result: Result | Failure, seconds: float
+    ) -> tuple[int, Result | Failure]:
+        worker.chunk.popleft()
+        worker.running = False
+        before = self._seconds.get(worker.key, seconds)
+        self._seconds[worker.key] = max(seconds, (before + seconds) / 2)  # quick to learn that jobs are long
+        return index, result
+
+    def _bury(self, worker: _Worker) -> Generator[tuple[int, Result | Failure], None, None]:
+        """Put a dead worker's jobs back, and give up the one that has now cost too many lives."""
+        self._workers.remove(worker)
+        worker.process.join()
+        worker.connection.close()
+        if worker.running:
+            index = worker.chunk[0]
+            self._deaths[index] += 1
+            if self._deaths[index] >= MOST_DEATHS:
+                worker.chunk.popleft()
+                yield index, Failure(f"its worker process died {MOST_DEATHS} times")
+        if worker.chunk:
+            self._waiting[worker.key].extendleft(reversed(worker.chunk))
+        if not worker.running:
+            yield from self._lost_start(worker)
+
+    def _lost_start(self, worker: _Worker) -> Iterator[tuple[int, Result | Failure]]:
+        """Count a death before a job began, and fail the jobs of a key that nobody lives long enough to begin."""
+        blamed = worker.key if worker.ready else _NO_KEY_YET
+        self._lost_starts[blamed] += 1
+        if self._lost_starts[blamed] < MOST_LOST_STARTS:
+            return
+        if blamed is _NO_KEY_YET:
+            raise InputError(
+                "worker processes die as soon as they start; a script that uses several needs its "
+                "'if __name__ == \"__main__\":', otherwise try a single worker"
+            )
+        queue = self._waiting[worker.key]
+        while queue:
+            yield queue.popleft(), Failure(f"{MOST_LOST_STARTS} worker processes died before they could begin it")
+
+
+def _run_in_pool(
+    build: Callable[[Key], State], work: Callable[[State, Job], Result], jobs: list[tuple[Key, Job]], workers: int
+) -> Generator[tuple[int, Result | Failure], None, None]:
+    return _Pool(build, work, jobs, workers).run()
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set variables that a process started inside inherits: libraries read them when they are loaded."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process started inside never sees Ctrl-C, which goes to the whole group: the parent decides what to do."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # otherwise started by the first process, which would lift the mask again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,1 +1,0 @@
-"""Power and gas cases as typed arrays, and the program O(d) of each."""

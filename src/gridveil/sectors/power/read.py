@@ -1,0 +1,202 @@
+"""Read any power case file that powerio knows: MATPOWER, PSS/E, PowerModels JSON, pandapower JSON, PyPSA folders and more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import powerio
+
+from gridveil.core.errors import InputError
+from gridveil.core.secret import SecretDemand
+from gridveil.sectors.power.star import star_legs
+from gridveil.sectors.power.tables import (
+    Bools,
+    BranchTable,
+    BusTable,
+    CostCurve,
+    Floats,
+    GeneratorTable,
+    Ints,
+    LoadTable,
+    PowerTables,
+)
+from gridveil.sectors.redaction import redact
+
+Row = Mapping[str, Any]
+POLYNOMIAL_COST = 2
+STAR_VOLTAGE_LIMITS = (0.9, 1.1)
+
+
+def read_power_file(path: Path) -> PowerTables:
+    """Read a case file (or a PyPSA folder). Anything that is not a usable case is an InputError of one line."""
+    network, file_format = _parse(path)
+    notes: list[str] = []
+    if network.n_switches:
+        network = network.merge_buses(closed_switches=True).network
+        notes.append("closed switches: the buses they join are merged")
+    _refuse_unmodelled(network)
+    if network.n_storage:
+        notes.append(f"{network.n_storage} storage units left out: the problem has one time step")
+    windings = [row for row in network.transformers_3w if row["in_service"]]
+    if windings:
+        notes.append(f"{len(windings)} three-winding transformers: replaced by their star equivalent")
+    buses, branches, shunts = _with_stars(network, windings)
+    bus = _bus_table(buses, shunts)
+    return PowerTables(
+        base_mva=float(network.base_mva),
+        bus=bus,
+        branch=_branch_table(branches),
+        generator=_generator_table(network.generators),
+        load=_load_table(network.loads),
+        file_format=file_format,
+        notes=tuple(notes),
+    )
+
+
+def _parse(path: Path) -> tuple[powerio.BalancedNetwork, str]:
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder; check the path, or name a built-in case such as veil9")
+    if path.is_dir() and not (path / "network.csv").exists():
+        raise InputError(f"{path}: is a folder, not a case file; only PyPSA folders (with a network.csv) can be read")
+    try:
+        module = powerio.parse(str(path))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot be read as a power case: {redact(_reason(error))}") from None
+    except BaseException as error:
+        # A panic of the Rust reader arrives as a BaseException of its own; Ctrl-C must still get through.
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise InputError(
+            f"{path}: cannot be read as a power case: the file is malformed; check or re-export it"
+        ) from None
+    if not isinstance(module.value, powerio.BalancedNetwork):
+        kind = type(module.value).__name__
+        raise InputError(f"{path}: holds a {kind}, not one transmission network; export a single snapshot of a network")
+    return module.value, str(module.value.source_format)
+
+
+def _reason(error: Exception) -> str:
+    """Give the parser's own words without its code; files in no known format get a hint."""
+    text = str(error)
+    code, _, rest = text.partition(": ")
+    if code == "REQUEST.FORMAT.UNKNOWN":
+        return "unknown format; give a MATPOWER .m, PSS/E .raw, PowerModels, pandapower or Egret .json file, or a PyPSA folder"
+    return f"{rest or text}; check or re-export the file"
+
+
+def _refuse_unmodelled(network: powerio.BalancedNetwork) -> None:
+    active = {
+        "HVDC lines": sum(bool(row.get("in_service", True)) for row in network.hvdc),
+        "static var compensators": sum(bool(row["in_service"]) for row in network.static_var_compensators),
+    }
+    for kind, count in active.items():
+        if count:
+            raise InputError(
+                f"the case has {count} {kind} in service, which are not modelled; "
+                "switch them off or replace them by generators and try again"
+            )
+
+
+def _with_stars(network: powerio.BalancedNetwork, windings: Sequence[Row]) -> tuple[list[Row], list[Row], list[Row]]:
+    buses: list[Row] = list(network.buses)
+    branches: list[Row] = list(network.branches)
+    shunts: list[Row] = list(network.shunts)
+    next_id = 1 + max((int(row["id"]) for row in buses), default=0)
+    for offset, row in enumerate(windings):
+        star_id = next_id + offset
+        legs = star_legs(*(complex(z["r"], z["x"]) for z in row["z"]))
+        v_min, v_max = STAR_VOLTAGE_LIMITS
+        blank = {"base_kv": 1.0, "area": 1, "zone": 1}
+        buses.append({"id": star_id, "kind": "PQ", "vmin": v_min, "vmax": v_max} | blank)
+        for winding, leg in zip(row["windings"], legs, strict=True):
+            branches.append(
+                {"from_id": winding["bus"], "to_id": star_id, "r": leg.real, "x": leg.imag, "in_service": True}
+                | {"g_fr": 0.0, "b_fr": 0.0, "g_to": 0.0, "b_to": 0.0, "angmin": -360.0, "angmax": 360.0}
+                | {"rate_a": winding["rate_a"], "tap": winding["tap"], "shift": winding["shift"]}
+            )
+        magnetising = {"g": row["mag_g"] * network.base_mva, "b": row["mag_b"] * network.base_mva}
+        shunts.append({"bus": row["windings"][0]["bus"], "in_service": True} | magnetising)
+    return buses, branches, shunts
+
+
+def _bus_table(buses: Sequence[Row], shunts: Sequence[Row]) -> BusTable:
+    ids = _ints(buses, "id")
+    kinds = [row["kind"] for row in buses]
+    position = {int(bus_id): index for index, bus_id in enumerate(ids)}
+    shunt_g, shunt_b = np.zeros(len(ids)), np.zeros(len(ids))
+    for row in shunts:
+        if row["in_service"] and row["bus"] in position:
+            shunt_g[position[row["bus"]]] += row["g"]
+            shunt_b[position[row["bus"]]] += row["b"]
+    return BusTable(
+        id=ids,
+        isolated=np.array([kind == "ISOLATED" for kind in kinds], dtype=bool),
+        reference=np.array([kind == "REF" for kind in kinds], dtype=bool),
+        v_min=_floats(buses, "vmin"),
+        v_max=_floats(buses, "vmax"),
+        shunt_g=shunt_g,
+        shunt_b=shunt_b,
+        base_kv=_floats(buses, "base_kv"),
+        area=_ints(buses, "area"),
+        zone=_ints(buses, "zone"),
+    )
+
+
+def _branch_table(branches: Sequence[Row]) -> BranchTable:
+    return BranchTable(
+        from_id=_ints(branches, "from_id"),
+        to_id=_ints(branches, "to_id"),
+        r=_floats(branches, "r"),
+        x=_floats(branches, "x"),
+        g_from=_floats(branches, "g_fr"),
+        b_from=_floats(branches, "b_fr"),
+        g_to=_floats(branches, "g_to"),
+        b_to=_floats(branches, "b_to"),
+        rate=_floats(branches, "rate_a"),
+        tap=_floats(branches, "tap"),
+        shift=_floats(branches, "shift"),
+        angle_min=_floats(branches, "angmin"),
+        angle_max=_floats(branches, "angmax"),
+        in_service=_bools(branches, "in_service"),
+    )
+
+
+def _generator_table(generators: Sequence[Row]) -> GeneratorTable:
+    return GeneratorTable(
+        bus_id=_ints(generators, "bus"),
+        p_min=_floats(generators, "pmin"),
+        p_max=_floats(generators, "pmax"),
+        q_min=_floats(generators, "qmin"),
+        q_max=_floats(generators, "qmax"),
+        in_service=_bools(generators, "in_service"),
+        cost=tuple(_cost_curve(row["cost"]) for row in generators),
+    )
+
+
+def _cost_curve(cost: Row | None) -> CostCurve | None:
+    if cost is None:
+        return None
+    values = [float(value) for value in cost["coeffs"]]
+    if cost["model"] == POLYNOMIAL_COST:
+        return CostCurve(polynomial=tuple(values))
+    return CostCurve(points=tuple(zip(values[0::2], values[1::2], strict=False)))
+
+
+def _load_table(loads: Sequence[Row]) -> LoadTable:
+    power = np.array([complex(row["p"], row["q"]) for row in loads], dtype=complex)
+    return LoadTable(bus_id=_ints(loads, "bus"), in_service=_bools(loads, "in_service"), power=SecretDemand(power))
+
+
+def _floats(rows: Iterable[Row], key: str) -> Floats:
+    return np.array([row[key] for row in rows], dtype=float)
+
+
+def _ints(rows: Iterable[Row], key: str) -> Ints:
+    return np.array([row[key] for row in rows], dtype=np.int64)
+
+
+def _bools(rows: Iterable[Row], key: str) -> Bools:
+    return np.array([row[key] for row in rows], dtype=bool)

@@ -1,0 +1,132 @@
+"""What the second-order-cone relaxation certifies: global lower bounds on O(d) and on the distance of any release.
+
+Both hold whatever a local solver found, for negative loads, any polynomial or convex piecewise-linear cost, parallel lines,
+transformers and phase shifters. `soc_program` says why the numbers are safe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gridveil.core.band import CostTarget
+from gridveil.core.errors import InputError
+from gridveil.programs.conic import Affine, BoundStatus, ConicProgram, SocBound
+from gridveil.sectors.power.network import Grid
+from gridveil.sectors.power.soc_costs import ConvexCosts, convex_costs
+from gridveil.sectors.power.soc_model import (
+    Block,
+    Voltage,
+    assemble,
+    bus_pairs,
+    constraint_between,
+    constraint_cost_level,
+    constraint_network,
+    cost_scale,
+    generation_box,
+    variable_voltage,
+)
+
+Floats = NDArray[np.float64]
+
+__all__ = ["BoundStatus", "SocBound", "soc_distance_bound", "soc_lower_bound"]
+
+
+def soc_lower_bound(grid: Grid, demand: NDArray[Any]) -> SocBound:
+    """Bound the AC-OPF optimum from below, in $/h; ``demand`` is P + jQ per unit, one for each site of grid.load_bus."""
+    _check_sites(grid, demand)
+    program, scale = cost_program(grid, demand)
+    return program.lower_bound(scale=scale)
+
+
+def cost_program(grid: Grid, demand: NDArray[Any]) -> tuple[ConicProgram, float]:
+    """Give the relaxed AC-OPF over (w, α, ω, η, P, level), and the size of marginal costs that its levels are measured in."""
+    p_low, p_high = generation_box(grid, demand.real, demand.real)
+    cost = convex_costs(replace(grid.generator, p_min=p_low, p_max=p_high))
+    scale = cost_scale(grid, cost)
+    pairs = bus_pairs(grid)
+    program, (w, loss, sine, tilt, p_gen, level) = assemble(
+        [
+            *variable_voltage(grid, pairs),
+            Block(lower=p_low, upper=p_high, quadratic=2 * cost.quadratic, linear=cost.linear),
+            Block(lower=cost.level_lower / scale, upper=cost.level_upper / scale, linear=scale),
+        ]
+    )
+    program.constant = cost.constant
+    nothing = Affine(sparse.csr_array((len(demand), len(program.linear))), np.zeros(len(demand)))
+    load = (nothing.plus(demand.real), nothing.plus(demand.imag))
+    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), p_gen, load)
+    constraint_cost_level(program, cost, p_gen, level, scale)
+    return program, scale
+
+
+def soc_distance_bound(
+    grid: Grid, noisy: NDArray[Any], target: CostTarget, d_lower: Floats, d_upper: Floats
+) -> SocBound:
+    """Bound δ = ‖d − d̃‖² (per unit, squared) from below for every d whose optimal cost lies in the band.
+
+    ``noisy`` is P + jQ per unit for each site of grid.load_bus; the limits on d are those of the program, P of all sites and
+    then Q. HPR is relaxed: some flow serves d at a cost of at most f̃ + β, which is convex, and of at least f̃ − β, for which
+    the cost is replaced by its chords between p_min and p_max (left out if a generator has no finite limits).
+    """
+    _check_sites(grid, noisy)
+    if d_lower.shape != (2 * len(noisy),) or d_upper.shape != (2 * len(noisy),):
+        raise InputError("the limits on d need P of each served load site, then Q of each; give two numbers per site")
+    bound = distance_program(grid, noisy, target, d_lower, d_upper).lower_bound(scale=1.0)
+    return bound if bound.value is None else replace(bound, value=max(bound.value, 0.0))
+
+
+def distance_program(
+    grid: Grid, noisy: NDArray[Any], target: CostTarget, d_lower: Floats, d_upper: Floats
+) -> ConicProgram:
+    """Give the relaxed HPR over (w, α, ω, η, P, level, square, d − d̃)."""
+    n, away = len(noisy), np.concatenate([noisy.real, noisy.imag])
+    p_low, p_high = generation_box(grid, d_lower[:n], d_upper[:n])
+    cost = convex_costs(replace(grid.generator, p_min=p_low, p_max=p_high))
+    scale = cost_scale(grid, cost)
+    curved = np.flatnonzero(cost.quadratic > 0)
+    reach = np.maximum(np.abs(p_low), np.abs(p_high))[curved]
+    pairs = bus_pairs(grid)
+    program, (w, loss, sine, tilt, p_gen, level, square, move) = assemble(
+        [
+            *variable_voltage(grid, pairs),
+            Block(lower=p_low, upper=p_high),
+            Block(lower=cost.level_lower / scale, upper=cost.level_upper / scale),
+            Block(lower=np.zeros(len(curved)), upper=np.where(np.isfinite(reach), 1.0, np.inf)),
+            Block(lower=d_lower - away, upper=d_upper - away, quadratic=2.0),
+        ]
+    )
+    unit = np.where(np.isfinite(reach) & (reach > 0), reach, 1.0)
+    p_load, q_load = (move.pick(np.arange(n) + start).plus(away[start : start + n]) for start in (0, n))
+    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), p_gen, (p_load, q_load))
+    constraint_between(program, move, d_lower - away, d_upper - away)
+    constraint_cost_level(program, cost, p_gen, level, scale)
+    constraint_square(program, p_gen.pick(curved).times(1 / unit), square)
+    spent = p_gen.times(cost.linear / scale).total() + level.total()
+    spent += square.times(cost.quadratic[curved] * unit**2 / scale).total()
+    program.add_nonnegative(spent.times(-1.0).plus((target.upper - cost.constant) / scale))
+    constraint_cost_floor(program, cost, p_gen, target.lower, scale)
+    return program
+
+
+def constraint_square(program: ConicProgram, p: Affine, square: Affine) -> None:
+    """Each square ≥ p², as ‖(2p, 1 − square)‖ ≤ 1 + square."""
+    program.add_cones(square.plus(1.0), p.times(2.0), square.times(-1.0).plus(1.0))
+
+
+def constraint_cost_floor(program: ConicProgram, cost: ConvexCosts, p_gen: Affine, lower: float, scale: float) -> None:
+    """The chords of all costs add up to the lower end of the band at least."""
+    if np.all(np.isfinite(cost.secant_intercept)):
+        most = p_gen.times(cost.secant_slope).plus(cost.secant_intercept).total()
+        program.add_nonnegative(most.plus(-lower).times(1 / scale))
+
+
+def _check_sites(grid: Grid, values: NDArray[Any]) -> None:
+    if values.shape != grid.load_bus.shape or not np.all(np.isfinite(values)):
+        raise InputError(
+            "a bound needs one finite P + jQ per served load site; leave out the sites that are not served"
+        )

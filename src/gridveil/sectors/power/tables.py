@@ -1,0 +1,93 @@
+"""What a power case file says, as plain columns in the file's own units (MW, MVAr, degrees, per unit on base_mva)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.core.secret import SecretDemand
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BusTable:
+    """Buses; shunts are the total of the bus, in MW and MVAr at 1 p.u. voltage."""
+
+    id: Ints
+    isolated: Bools
+    reference: Bools
+    v_min: Floats
+    v_max: Floats
+    shunt_g: Floats
+    shunt_b: Floats
+    base_kv: Floats
+    area: Ints
+    zone: Ints
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BranchTable:
+    """Lines and transformers: impedances in per unit, rate in MVA (0: no limit), angles in degrees, tap 0 means 1."""
+
+    from_id: Ints
+    to_id: Ints
+    r: Floats
+    x: Floats
+    g_from: Floats
+    b_from: Floats
+    g_to: Floats
+    b_to: Floats
+    rate: Floats
+    tap: Floats
+    shift: Floats
+    angle_min: Floats
+    angle_max: Floats
+    in_service: Bools
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CostCurve:
+    """Cost of one generator in $/h for MW: polynomial coefficients, highest power first, or (MW, $/h) points."""
+
+    polynomial: tuple[float, ...] = ()
+    points: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GeneratorTable:
+    """Generators, limits in MW and MVAr."""
+
+    bus_id: Ints
+    p_min: Floats
+    p_max: Floats
+    q_min: Floats
+    q_max: Floats
+    in_service: Bools
+    cost: tuple[CostCurve | None, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LoadTable:
+    """Load sites. Where they are is public; what they draw (MW + j MVAr) is secret from the first moment."""
+
+    bus_id: Ints
+    in_service: Bools
+    power: SecretDemand
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PowerTables:
+    """A whole case file. ``notes`` lists what the reader simplified or left out."""
+
+    base_mva: float
+    bus: BusTable
+    branch: BranchTable
+    generator: GeneratorTable
+    load: LoadTable
+    file_format: str
+    notes: tuple[str, ...]

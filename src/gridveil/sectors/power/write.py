@@ -1,0 +1,257 @@
+"""Write a power network from its public columns and released loads: an allow-list, never an edited copy of the source.
+
+Set-points, flows, names, comments, ratings B and C and every table that the program does not use stay behind, because
+they may reveal demands. Where a format demands a value, it gets a neutral one (1 p.u., 0 degrees, 0 MW).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import powerio
+from numpy.typing import NDArray
+
+from gridveil.core.errors import InputError
+from gridveil.sectors.power.tables import BranchTable, BusTable, CostCurve, GeneratorTable, Ints
+
+IR_SCHEMA, IR_VERSION = "pio-ir", 2
+DIGITS = 12  # significant digits written, so that a change of unit and back leaves no trace
+FALLBACK_FORMAT = "matpower"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublicTables:
+    """What may be written: the network's public columns in file units, and the released loads in MW + j MVAr."""
+
+    base_mva: float
+    bus: BusTable
+    branch: BranchTable
+    generator: GeneratorTable
+    load_bus_id: Ints
+    load_in_service: NDArray[np.bool_]
+    load_power: NDArray[np.complex128]
+
+
+def writable_format(file_format: str) -> str:
+    """Give the format to write for one that was read: the same, or MATPOWER where the format can only be read."""
+    information = powerio.resolve_format(file_format)
+    return file_format if information is not None and information.can_emit else FALLBACK_FORMAT
+
+
+def write_power_network(tables: PublicTables, folder: Path, file_format: str, *, title: str) -> Path:
+    """Write ``network.<extension>`` (or a folder ``network``) and give its path. ``title`` becomes the network's name."""
+    information = powerio.resolve_format(file_format)
+    if information is None or not information.can_emit:
+        raise InputError(f"the format {file_format} cannot be written; choose another, such as {FALLBACK_FORMAT}")
+    target = folder / ("network" if information.is_directory else f"network.{information.extension}")
+    module = powerio.deserialize(json.dumps(_document(tables, title)).encode())
+    powerio.emit(module, file_format, str(target))
+    if information.token in MENDED:
+        MENDED[information.token](target)
+    return target
+
+
+def _drop_old_load_columns(path: Path) -> None:
+    """Remove columns of pandapower 2 that stand beside their successors: pandapower 3 refuses a file with both."""
+    document = json.loads(path.read_text())
+    table = document["_object"]["load"]
+    frame = json.loads(table["_object"])
+    keep = [k for k, name in enumerate(frame["columns"]) if name not in OLD_LOAD_COLUMNS]
+    frame["columns"] = [frame["columns"][k] for k in keep]
+    frame["data"] = [[row[k] for k in keep] for row in frame["data"]]
+    table["_object"] = json.dumps(frame)
+    path.write_text(json.dumps(document))
+
+
+def _drop_fixed_dispatch(folder: Path) -> None:
+    """Remove the neutral set-points: PyPSA 1.4 takes 0 MW in ``p_set`` as a dispatch that must be kept."""
+    path = folder / "generators.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in rows[0] if name != "p_set"] if rows else []
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+OLD_LOAD_COLUMNS = ("const_z_percent", "const_i_percent")
+MENDED = {"pandapower-json": _drop_old_load_columns, "pypsa-csv": _drop_fixed_dispatch}
+
+
+def _document(tables: PublicTables, title: str) -> Row:
+    """Give the network as a PowerIO IR document: the one input of powerio that keeps several loads on a bus apart."""
+    empty: list[Row] = []
+    data: Row = {
+        "name": title,
+        "base_mva": _number(tables.base_mva),
+        "base_frequency": 60.0,
+        "case_metadata": {},
+        "generated_uids": [],
+        "buses": _buses(tables),
+        "loads": _loads(tables),
+        "shunts": _shunts(tables.bus),
+        "static_var_compensators": empty,
+        "branches": _branches(tables.branch),
+        "switches": empty,
+        "generators": _generators(tables),
+        "storage": empty,
+        "hvdc": empty,
+        "transformers_3w": empty,
+        "areas": empty,
+        "solver": None,
+        "source_format": "in-memory",
+    }
+    value = {"type": "powerio.BalancedNetwork", "data": data}
+    producer = {"name": "powerio", "version": powerio.__version__}
+    return {"schema": IR_SCHEMA, "version": IR_VERSION, "producer": producer, "value": value}
+
+
+def _buses(tables: PublicTables) -> list[Row]:
+    bus = tables.bus
+    supplied = set(tables.generator.bus_id[tables.generator.in_service].tolist())
+    return [
+        {
+            "id": int(bus.id[i]),
+            "kind": _kind(bool(bus.isolated[i]), bool(bus.reference[i]), int(bus.id[i]) in supplied),
+            "vm": 1.0,
+            "va": 0.0,
+            "base_kv": _number(bus.base_kv[i]),
+            "vmax": _number(bus.v_max[i]),
+            "vmin": _number(bus.v_min[i]),
+            "evhi": None,
+            "evlo": None,
+            "area": int(bus.area[i]),
+            "zone": int(bus.zone[i]),
+            "name": None,
+            "uid": f"bus-{bus.id[i]}",
+            "extras": {},
+        }
+        for i in range(len(bus.id))
+    ]
+
+
+def _kind(isolated: bool, reference: bool, supplied: bool) -> str:
+    if isolated:
+        return "ISOLATED"
+    if reference:
+        return "REF"
+    return "PV" if supplied else "PQ"
+
+
+def _loads(tables: PublicTables) -> list[Row]:
+    return [
+        {
+            "bus": int(tables.load_bus_id[i]),
+            "p": _number(power.real),
+            "q": _number(power.imag),
+            "voltage_model": None,
+            "in_service": bool(tables.load_in_service[i]),
+            "uid": f"load-{i + 1}",
+            "extras": {},
+        }
+        for i, power in enumerate(tables.load_power)
+    ]
+
+
+def _shunts(bus: BusTable) -> list[Row]:
+    return [
+        {
+            "bus": int(bus.id[i]),
+            "g": _number(bus.shunt_g[i]),
+            "b": _number(bus.shunt_b[i]),
+            "in_service": True,
+            "section_count": None,
+            "uid": f"shunt-{bus.id[i]}",
+            "extras": {},
+        }
+        for i in np.flatnonzero((bus.shunt_g != 0) | (bus.shunt_b != 0))
+    ]
+
+
+def _branches(branch: BranchTable) -> list[Row]:
+    return [
+        {
+            "from": int(branch.from_id[i]),
+            "to": int(branch.to_id[i]),
+            "r": _number(branch.r[i]),
+            "x": _number(branch.x[i]),
+            "b": _number(branch.b_from[i] + branch.b_to[i]),
+            "charging": _charging(branch, i),
+            "rate_a": _number(branch.rate[i]),
+            "rate_b": 0.0,
+            "rate_c": 0.0,
+            "rating_sets": [],
+            "current_ratings": None,
+            "tap": _number(branch.tap[i]),
+            "shift": _number(branch.shift[i]),
+            "in_service": bool(branch.in_service[i]),
+            "angmin": _number(branch.angle_min[i]),
+            "angmax": _number(branch.angle_max[i]),
+            "control": None,
+            "solution": None,
+            "uid": f"branch-{i + 1}",
+            "extras": {},
+        }
+        for i in range(len(branch.r))
+    ]
+
+
+def _charging(branch: BranchTable, i: int) -> Row | None:
+    """Admittances of the two ends, needed only where they differ or conduct."""
+    ends = {"g_fr": branch.g_from[i], "b_fr": branch.b_from[i], "g_to": branch.g_to[i], "b_to": branch.b_to[i]}
+    if ends["g_fr"] == ends["g_to"] == 0 and ends["b_fr"] == ends["b_to"]:
+        return None
+    return {name: _number(value) for name, value in ends.items()}
+
+
+def _generators(tables: PublicTables) -> list[Row]:
+    generator = tables.generator
+    return [
+        {
+            "bus": int(generator.bus_id[i]),
+            "energy_source": "other",
+            "pg": 0.0,
+            "qg": 0.0,
+            "pmax": _number(generator.p_max[i]),
+            "pmin": _number(generator.p_min[i]),
+            "qmax": _number(generator.q_max[i]),
+            "qmin": _number(generator.q_min[i]),
+            "vg": 1.0,
+            "mbase": _number(tables.base_mva),
+            "in_service": bool(generator.in_service[i]),
+            "cost": _cost(generator.cost[i]),
+            "caps": {},
+            "voltage_regulation_on": True,
+            "regulated_bus": None,
+            "uid": f"generator-{i + 1}",
+        }
+        for i in range(len(generator.bus_id))
+    ]
+
+
+def _cost(curve: CostCurve | None) -> Row | None:
+    if curve is None:
+        return None
+    values = [v for point in curve.points for v in point] if curve.points else list(curve.polynomial)
+    return {
+        "model": 1 if curve.points else 2,
+        "startup": 0.0,
+        "shutdown": 0.0,
+        "ncost": len(curve.points) or len(curve.polynomial),
+        "coeffs": [_number(value) for value in values],
+    }
+
+
+def _number(value: float) -> float | str:
+    """Round away the noise of unit conversions; the document spells infinity out, as JSON has none."""
+    if np.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return float(f"{value:.{DIGITS}g}")

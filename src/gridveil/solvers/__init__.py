@@ -1,0 +1,1 @@
+"""Backends that solve the four problems of the bilevel methods."""

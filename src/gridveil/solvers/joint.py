@@ -1,0 +1,201 @@
+"""HPR and O↑(δ): the two problems of the paper in which x and d move together, derived from one ParametricProgram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.core.band import CostTarget
+from gridveil.programs import Bounds, NlpSolution, NlpSolver, ParametricProgram, Status, Trust
+from gridveil.programs.interior import narrowed
+
+Vector = NDArray[np.float64]
+
+# The data that HPR and O↑ find often lie at the very edge of what is feasible. They leave this slack at the follower's limits
+# (relative where those exceed 1), or an interior-point solver would find no interior there, and crawl or call it infeasible.
+INTERIOR = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class JointSolution:
+    """A point (x, d) of HPR or O↑: the distance δ = ‖d − d̃‖², the proxy m(d) and f(x)."""
+
+    status: Status
+    x: Vector
+    d: Vector
+    delta: float
+    proxy: float
+    cost: float
+    iterations: int
+    seconds: float
+    detail: str
+    point: NlpSolution
+
+    @property
+    def converged(self) -> bool:
+        """Whether the point may move a bracket."""
+        return self.status is Status.CONVERGED
+
+
+@dataclass(frozen=True, eq=False)
+class HalfSpace:
+    """The data d with normalᵀd ≥ offset; the normal has length one, so that the row is well scaled."""
+
+    normal: Vector
+    offset: float
+
+
+class JointProblem:
+    """Shared by HPR and O↑: variables (x, d), the rows g(x, d) of (HPR2, PP2) and the cost band of (HPR3, PP3)."""
+
+    def __init__(self, program: ParametricProgram, *, verbose: bool) -> None:
+        self.program = program
+        self._verbose = verbose
+        self._noisy, target, scale = ca.MX.sym("d_noisy", program.n_d), ca.MX.sym("target"), ca.MX.sym("scale")
+        self._point = ca.MX.sym("point", program.n_x + program.n_d)
+        x, self._d = ca.vertsplit(self._point, [0, program.n_x, program.n_x + program.n_d])
+        expressions = [program.cost, program.g, program.proxy]
+        cost, self._g, self._proxy = ca.substitute(expressions, [program.x, program.d], [x, self._d])
+        self._distance = ca.sumsqr(self._d - self._noisy)
+        self._rows = ca.vertcat(self._g, (cost - target) / scale)
+        self._parameters = ca.vertcat(self._noisy, target, scale)
+        self._measure = ca.Function("measure", [self._point, self._noisy], [self._distance, self._proxy, cost])
+
+    def _solver(self, name: str, *, parameters: ca.MX, objective: ca.MX, rows: ca.MX) -> NlpSolver:
+        return NlpSolver(
+            name,
+            x=self._point,
+            p=parameters,
+            f=objective,
+            g=rows,
+            adaptive=self.program.adaptive_barrier,
+            verbose=self._verbose,
+        )
+
+    def _bounds(self, band: CostTarget, extra_lower: list[float], extra_upper: list[float]) -> Bounds:
+        """Bounds of the shared rows, then of the problem's own."""
+        program, half_width = self.program, band.beta / _scale(band)
+        x_lower, x_upper = narrowed(program.x_lower, program.x_upper, INTERIOR)
+        g_lower, g_upper = narrowed(program.g_lower, program.g_upper, INTERIOR)
+        return Bounds(
+            x_lower=np.concatenate([x_lower, program.d_lower]),
+            x_upper=np.concatenate([x_upper, program.d_upper]),
+            g_lower=np.concatenate([g_lower, [-half_width], extra_lower]),
+            g_upper=np.concatenate([g_upper, [half_width], extra_upper]),
+        )
+
+    def _parameter_values(self, noisy: Vector, band: CostTarget) -> Vector:
+        return np.concatenate([noisy, [band.value, _scale(band)]])
+
+    def _joint(self, point: NlpSolution, noisy: Vector) -> JointSolution:
+        distance, proxy, cost = (float(value) for value in self._measure(point.x, noisy))
+        n_x = self.program.n_x
+        return JointSolution(
+            status=point.status,
+            x=point.x[:n_x],
+            d=point.x[n_x:],
+            delta=distance,
+            proxy=proxy,
+            cost=cost,
+            iterations=point.iterations,
+            seconds=point.seconds,
+            detail=point.detail,
+            point=point,
+        )
+
+
+class HighPoint(JointProblem):
+    """(HPR): the nearest d that has *some* feasible x with a cost in the band, optimal or not."""
+
+    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
+        super().__init__(program, verbose=verbose)
+        self._nlp = self._solver("highpoint", parameters=self._parameters, objective=self._distance, rows=self._rows)
+
+    def solve(
+        self, noisy: Vector, band: CostTarget, *, x: Vector, d: Vector, trust: Trust = Trust.ROUGH
+    ) -> JointSolution:
+        """Solve from (x, d), which may depend on public data, d̃ and the band alone."""
+        parameters, bounds = self._parameter_values(noisy, band), self._bounds(band, [], [])
+        point = self._nlp.solve(parameters, bounds, np.concatenate([x, d]), None, trust)
+        return self._joint(point, noisy)
+
+
+class Push(JointProblem):
+    """O↑(δ): the d of largest proxy m(d) within δ of d̃ (PP4) that has some feasible x with a cost in the band."""
+
+    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
+        super().__init__(program, verbose=verbose)
+        self._nlp = self._solver(
+            "push", parameters=self._parameters, objective=-self._proxy, rows=ca.vertcat(self._rows, self._distance)
+        )
+
+    def solve(
+        self,
+        noisy: Vector,
+        band: CostTarget,
+        delta: float,
+        *,
+        start: JointSolution,
+        warm: bool,
+        trust: Trust = Trust.NEAR,
+    ) -> JointSolution:
+        """Solve from the point of an earlier HPR or O↑; ``warm`` (after an O↑ only) takes its multipliers along."""
+        bounds = self._bounds(band, [-np.inf], [delta])
+        origin = np.concatenate([start.x, start.d])
+        point = self._nlp.solve(
+            self._parameter_values(noisy, band), bounds, origin, start.point if warm else None, trust
+        )
+        return self._joint(point, noisy)
+
+
+class PriceCut(JointProblem):
+    """HPR with one more row, aᵀd ≥ b: the linearised bilevel constraint O(d) ≥ f̃ − β at a point where prices are known."""
+
+    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
+        super().__init__(program, verbose=verbose)
+        normal = ca.MX.sym("normal", program.n_d)
+        self._nlp = self._solver(
+            "price_cut",
+            parameters=ca.vertcat(self._parameters, normal),
+            objective=self._distance,
+            rows=ca.vertcat(self._rows, ca.dot(normal, self._d)),
+        )
+
+    def solve(
+        self, noisy: Vector, band: CostTarget, cut: HalfSpace, *, start: JointSolution, warm: bool
+    ) -> JointSolution:
+        """Solve from the point of an earlier solve; ``warm`` (after a price cut only) takes its multipliers along."""
+        bounds = self._bounds(band, [cut.offset], [np.inf])
+        parameters = np.concatenate([self._parameter_values(noisy, band), cut.normal])
+        origin = np.concatenate([start.x, start.d])
+        point = self._nlp.solve(parameters, bounds, origin, start.point if warm else None, Trust.NEAR)
+        return self._joint(point, noisy)
+
+
+class Elastic(JointProblem):
+    """HPR without its cost band: the d nearest to given data that has any feasible x, which is a good place to start from."""
+
+    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
+        super().__init__(program, verbose=verbose)
+        self._nlp = self._solver("elastic", parameters=self._noisy, objective=self._distance, rows=self._g)
+
+    def solve(self, data: Vector) -> JointSolution:
+        """Solve from the public start and the data themselves."""
+        program = self.program
+        x_lower, x_upper = narrowed(program.x_lower, program.x_upper, INTERIOR)
+        g_lower, g_upper = narrowed(program.g_lower, program.g_upper, INTERIOR)
+        bounds = Bounds(
+            x_lower=np.concatenate([x_lower, np.full(program.n_d, -np.inf)]),
+            x_upper=np.concatenate([x_upper, np.full(program.n_d, np.inf)]),
+            g_lower=g_lower,
+            g_upper=g_upper,
+        )
+        return self._joint(self._nlp.solve(data, bounds, np.concatenate([program.x_start, data])), data)
+
+
+def _scale(band: CostTarget) -> float:
+    """What the cost is measured in inside the solver, so that its row is of order one."""
+    return max(abs(band.value), band.beta)

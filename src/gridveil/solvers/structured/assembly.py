@@ -1,0 +1,277 @@
+"""The Newton system: one 4×4 block (θ, v, price of P, price of Q) per bus, and the bordered rows.
+
+``assemble`` builds blocks and Lagrangian gradient, ``condense`` eliminates the local variables under a given shift of the
+Hessian. Each branch is oriented so that its from end is eliminated after its to end.
+"""
+
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.solvers.structured.branch_flows import flow_hessian, flow_value, from_gradient, to_gradient
+from gridveil.solvers.structured.kernel import compiled
+from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, System, Values, copy_blocks
+from gridveil.solvers.structured.symbolic import Pattern
+
+Floats = NDArray[np.float64]
+
+# Smallest pivot of a local variable: one without bounds and without curvature would have none at all.
+_LEAST_CURVATURE = 1e-10
+# Least softness of a dense row.
+_DENSE_SOFTNESS = 1e-10
+
+
+@compiled
+def assemble(
+    grid: GridData, local: LocalData, pattern: Pattern, point: Iterate, values: Values, system: System
+) -> None:
+    """Fill the matrix before condensation and the gradient of the Lagrangian (without bounds) at ``point``."""
+    system.diag[:] = 0.0
+    system.upper[:] = 0.0
+    system.gradient_x[:] = 0.0
+    _add_branches(grid, point, values, system)
+    _add_buses(grid, point, system)
+    _clear_fixed(grid, pattern, system)
+    _fill_local(local, point, system)
+
+
+@compiled
+def _add_branches(grid: GridData, point: Iterate, values: Values, system: System) -> None:  # noqa: PLR0915
+    """Add all branches in one loop: a call per branch would pass every array each time."""
+    n_branch = len(grid.branch_from)
+    price, limit, slack = point.price, point.limit, point.slack
+    stiff, least = system.stiffness, system.least_softness
+    for b in range(n_branch):
+        i, j = grid.branch_from[b], grid.branch_to[b]
+        cos, sin = values.trig[b, 0], values.trig[b, 1]
+        vf, vt = point.x[i, 1], point.x[j, 1]
+        flow, product, scale = grid.flow[b], vf * vt, grid.flow_scale[b]
+        pf = flow_value(flow, 0, vf, product, cos, sin)
+        qf = flow_value(flow, 1, vf, product, cos, sin)
+        pt = flow_value(flow, 2, vt, product, cos, sin)
+        qt = flow_value(flow, 3, vt, product, cos, sin)
+        pf_a, pf_f, pf_t = from_gradient(flow, 0, vf, vt, cos, sin)
+        qf_a, qf_f, qf_t = from_gradient(flow, 1, vf, vt, cos, sin)
+        pt_a, pt_f, pt_t = to_gradient(flow, 2, vf, vt, cos, sin)
+        qt_a, qt_f, qt_t = to_gradient(flow, 3, vf, vt, cos, sin)
+        # Gradients of the two flow limits.
+        lf_a, lf_f, lf_t = (
+            2.0 * scale * (pf * pf_a + qf * qf_a),
+            2.0 * scale * (pf * pf_f + qf * qf_f),
+            2.0 * scale * (pf * pf_t + qf * qf_t),
+        )
+        lt_a, lt_f, lt_t = (
+            2.0 * scale * (pt * pt_a + qt * qt_a),
+            2.0 * scale * (pt * pt_f + qt * qt_f),
+            2.0 * scale * (pt * pt_t + qt * qt_t),
+        )
+        stored = system.limit_gradient[b]
+        stored[0, 0], stored[0, 1], stored[0, 2] = lf_a, lf_f, lf_t
+        stored[1, 0], stored[1, 1], stored[1, 2] = lt_a, lt_f, lt_t
+        at_from, at_to = b, n_branch + b
+        above, below = 2 * n_branch + b, 3 * n_branch + b
+        # Curvature: the balances and the products inside |S|², the squares inside |S|², the barrier of the limits.
+        twice_from, twice_to = 2.0 * scale * limit[at_from], 2.0 * scale * limit[at_to]
+        w0, w1 = price[i, 0] + twice_from * pf, price[i, 1] + twice_from * qf
+        w2, w3 = price[j, 0] + twice_to * pt, price[j, 1] + twice_to * qt
+        h_aa, h_af, h_at, h_ff, h_ft, h_tt = flow_hessian(flow, w0, w1, w2, w3, vf, vt, cos, sin)
+        admittance = grid.branch_admittance[b]
+        square_from, square_to = lf_a * lf_a + lf_f * lf_f + lf_t * lf_t, lt_a * lt_a + lt_f * lt_f + lt_t * lt_t
+        stiff[at_from] = _capped(limit[at_from], slack[at_from], least[at_from] * square_from / admittance)
+        stiff[at_to] = _capped(limit[at_to], slack[at_to], least[at_to] * square_to / admittance)
+        stiff[above] = _capped(limit[above], slack[above], least[above] / admittance)
+        stiff[below] = _capped(limit[below], slack[below], least[below] / admittance)
+        stiff_from, stiff_to, stiff_angle = stiff[at_from], stiff[at_to], stiff[above] + stiff[below]
+        h_aa += (
+            twice_from * (pf_a * pf_a + qf_a * qf_a)
+            + twice_to * (pt_a * pt_a + qt_a * qt_a)
+            + stiff_from * lf_a * lf_a
+            + stiff_to * lt_a * lt_a
+            + stiff_angle
+        )
+        h_af += (
+            twice_from * (pf_a * pf_f + qf_a * qf_f)
+            + twice_to * (pt_a * pt_f + qt_a * qt_f)
+            + stiff_from * lf_a * lf_f
+            + stiff_to * lt_a * lt_f
+        )
+        h_at += (
+            twice_from * (pf_a * pf_t + qf_a * qf_t)
+            + twice_to * (pt_a * pt_t + qt_a * qt_t)
+            + stiff_from * lf_a * lf_t
+            + stiff_to * lt_a * lt_t
+        )
+        h_ff += (
+            twice_from * (pf_f * pf_f + qf_f * qf_f)
+            + twice_to * (pt_f * pt_f + qt_f * qt_f)
+            + stiff_from * lf_f * lf_f
+            + stiff_to * lt_f * lt_f
+        )
+        h_ft += (
+            twice_from * (pf_f * pf_t + qf_f * qf_t)
+            + twice_to * (pt_f * pt_t + qt_f * qt_t)
+            + stiff_from * lf_f * lf_t
+            + stiff_to * lt_f * lt_t
+        )
+        h_tt += (
+            twice_from * (pf_t * pf_t + qf_t * qf_t)
+            + twice_to * (pt_t * pt_t + qt_t * qt_t)
+            + stiff_from * lf_t * lf_t
+            + stiff_to * lt_t * lt_t
+        )
+        block = system.diag[i]
+        block[0, 0] += h_aa
+        block[1, 0] += h_af
+        block[1, 1] += h_ff
+        block[2, 0] += pf_a
+        block[2, 1] += pf_f
+        block[3, 0] += qf_a
+        block[3, 1] += qf_f
+        block = system.diag[j]
+        block[0, 0] += h_aa
+        block[1, 0] -= h_at
+        block[1, 1] += h_tt
+        block[2, 0] -= pt_a
+        block[2, 1] += pt_t
+        block[3, 0] -= qt_a
+        block[3, 1] += qt_t
+        block = system.upper[grid.branch_block[b]]
+        block[0, 0] -= h_aa
+        block[1, 0] += h_at
+        block[0, 1] -= h_af
+        block[1, 1] += h_ft
+        block[0, 2] -= pf_a
+        block[1, 2] += pf_t
+        block[0, 3] -= qf_a
+        block[1, 3] += qf_t
+        block[2, 0] += pt_a
+        block[3, 0] += qt_a
+        block[2, 1] += pt_f
+        block[3, 1] += qt_f
+        # Gradient of the Lagrangian.
+        g_a = price[i, 0] * pf_a + price[i, 1] * qf_a + price[j, 0] * pt_a + price[j, 1] * qt_a
+        g_f = price[i, 0] * pf_f + price[i, 1] * qf_f + price[j, 0] * pt_f + price[j, 1] * qt_f
+        g_t = price[i, 0] * pf_t + price[i, 1] * qf_t + price[j, 0] * pt_t + price[j, 1] * qt_t
+        g_a += limit[at_from] * lf_a + limit[at_to] * lt_a + limit[above] - limit[below]
+        system.gradient_x[i, 0] += g_a
+        system.gradient_x[j, 0] -= g_a
+        system.gradient_x[i, 1] += g_f + limit[at_from] * lf_f + limit[at_to] * lt_f
+        system.gradient_x[j, 1] += g_t + limit[at_from] * lf_t + limit[at_to] * lt_t
+
+
+@compiled
+def _capped(multiplier: float, slack: float, least_softness: float) -> float:
+    """Stiffness λ/s of a limit in series with a spring of the given softness."""
+    return multiplier / (slack + least_softness * multiplier)
+
+
+@compiled
+def _add_buses(grid: GridData, point: Iterate, system: System) -> None:
+    n_bus, n_branch = len(point.x), len(grid.branch_from)
+    for i in range(n_bus):
+        v = point.x[i, 1]
+        block = system.diag[i]
+        above, below = 4 * n_branch + i, 4 * n_branch + n_bus + i
+        for limit in (above, below):
+            softness = system.least_softness[limit] / grid.bus_admittance[i]
+            system.stiffness[limit] = _capped(point.limit[limit], point.slack[limit], softness)
+        curvature = 2.0 * (grid.shunt[i, 0] * point.price[i, 0] + grid.shunt[i, 1] * point.price[i, 1])
+        system.gradient_x[i, 1] += curvature * v + point.limit[above] - point.limit[below]
+        block[1, 1] += curvature + system.stiffness[above] + system.stiffness[below]
+        block[2, 1] += 2.0 * grid.shunt[i, 0] * v
+        block[3, 1] += 2.0 * grid.shunt[i, 1] * v
+        block[0, 1] = block[1, 0]
+        for c in range(2):
+            block[c, 2], block[c, 3] = block[2, c], block[3, c]
+
+
+@compiled
+def _clear_fixed(grid: GridData, pattern: Pattern, system: System) -> None:
+    """Give each fixed variable a row and a column of the identity."""
+    for i in range(len(grid.fixed)):
+        for c in range(2):
+            if grid.fixed[i, c]:
+                system.gradient_x[i, c] = 0.0
+                for k in range(4):
+                    system.diag[i, c, k] = 0.0
+                    system.diag[i, k, c] = 0.0
+                system.diag[i, c, c] = 1.0
+    for a in range(len(pattern.row)):
+        i, j = pattern.row[a], pattern.col[a]
+        for c in range(2):
+            if grid.fixed[i, c]:
+                for k in range(4):
+                    system.upper[a, k, c] = 0.0
+            if grid.fixed[j, c]:
+                for k in range(4):
+                    system.upper[a, c, k] = 0.0
+
+
+@compiled
+def _fill_local(local: LocalData, point: Iterate, system: System) -> None:
+    """Gradient and curvature of the local variables, gradients of the dense rows."""
+    u = point.u
+    n_rows = len(local.row_low)
+    for k in range(len(u)):
+        system.gradient_u[k] = (
+            local.quadratic[k] * u[k] + local.linear[k] - local.sign[k] * point.price[local.bus[k], local.row[k]]
+        )
+        curvature = local.quadratic[k]
+        if local.low[k] > -inf:
+            curvature += point.u_bound[k, 0] / (u[k] - local.low[k])
+        if local.high[k] < inf:
+            curvature += point.u_bound[k, 1] / (local.high[k] - u[k])
+        system.curvature_u[k] = curvature
+    for r in range(n_rows):
+        above = len(point.limit) - 2 * n_rows + r
+        below = above + n_rows
+        system.stiffness[above] = _capped(point.limit[above], point.slack[above], _DENSE_SOFTNESS)
+        system.stiffness[below] = _capped(point.limit[below], point.slack[below], _DENSE_SOFTNESS)
+        system.softness[r] = 1.0 / (system.stiffness[above] + system.stiffness[below])
+        weight = point.limit[above] - point.limit[below]
+        for k in range(len(u)):
+            gradient = local.row_quadratic[r, k] * u[k] + local.row_linear[r, k]
+            system.row_gradient[r, k] = gradient
+            system.gradient_u[k] += weight * gradient
+            system.curvature_u[k] += weight * local.row_quadratic[r, k]
+
+
+@compiled
+def local_pivot(curvature: float, shift: float) -> float:
+    """Pivot of a local variable, kept away from zero."""
+    pivot = curvature + shift
+    if abs(pivot) < _LEAST_CURVATURE:
+        return _LEAST_CURVATURE
+    return pivot
+
+
+@compiled
+def condense(grid: GridData, local: LocalData, system: System, shift_primal: float, shift_dual: float) -> int:
+    """Eliminate the local variables into ``pivots``, ``border`` and ``corner``; return their negative pivots."""
+    diag = system.pivots
+    copy_blocks(system.diag, diag)
+    for i in range(len(diag)):
+        for c in range(2):
+            if not grid.fixed[i, c]:
+                diag[i, c, c] += shift_primal
+            diag[i, 2 + c, 2 + c] -= shift_dual
+    negative = 0
+    for k in range(len(local.bus)):
+        pivot = local_pivot(system.curvature_u[k], shift_primal)
+        negative += pivot < 0.0
+        diag[local.bus[k], 2 + local.row[k], 2 + local.row[k]] -= 1.0 / pivot
+    n_rows = len(local.row_low)
+    system.border[:] = 0.0
+    for r in range(n_rows):
+        for q in range(r + 1):
+            total = system.softness[r] if q == r else 0.0
+            for k in range(len(local.bus)):
+                pivot = local_pivot(system.curvature_u[k], shift_primal)
+                total += system.row_gradient[r, k] * system.row_gradient[q, k] / pivot
+            system.corner[r, q] = total
+            system.corner[q, r] = total
+        for k in range(len(local.bus)):
+            pivot = local_pivot(system.curvature_u[k], shift_primal)
+            system.border[r, local.bus[k], 2 + local.row[k]] += local.sign[k] * system.row_gradient[r, k] / pivot
+    return negative

@@ -1,0 +1,175 @@
+"""From a network to the arrays of the compiled code that all its tasks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
+
+from gridveil.sectors.power.arrays import OpfArrays
+from gridveil.solvers.structured.branch_flows import flow_coefficients
+from gridveil.solvers.structured.layout import GridData
+from gridveil.solvers.structured.symbolic import BusOrder, analyse
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# A variable whose bounds are closer than this is a constant.
+FIXED_WIDTH = 1e-9
+# Bounds and limits give way by this fraction, so that an interior exists.
+RELAXATION = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedGrid:
+    """A network in elimination order, every branch oriented from its later to its earlier bus."""
+
+    order: BusOrder
+    swapped: Bools
+    data: GridData
+    no_load: Floats
+    """(N, 2) angles and magnitudes at which as little current as possible flows: where a cold start begins."""
+
+
+def ordered_grid(arrays: OpfArrays) -> OrderedGrid:
+    """Order the buses and build the arrays that all tasks on the network share."""
+    fixed = np.zeros((arrays.n_bus, 2), bool)
+    fixed[_angle_references(arrays), 0] = True
+    fixed[:, 1] = arrays.v_max - arrays.v_min <= FIXED_WIDTH
+    order = analyse(
+        arrays.n_bus, arrays.branch_from.astype(np.int64), arrays.branch_to.astype(np.int64), fixed[:, 0].copy()
+    )
+    at_from, at_to = order.position[arrays.branch_from], order.position[arrays.branch_to]
+    swapped = at_from < at_to
+    flow = flow_coefficients(arrays.y_ff, arrays.y_ft, arrays.y_tf, arrays.y_tt)
+    # Seen from the other end the flows change places and the angle its sign.
+    flow[swapped] = flow[swapped][:, [2, 3, 0, 1], :] * np.array([1.0, 1.0, -1.0])
+    v_room, angle_room = RELAXATION * np.maximum(1.0, arrays.v_max), RELAXATION
+    bus_at = order.bus_at
+    admittance = 1.0 + np.abs(arrays.y_ft)
+    ends = np.concatenate([arrays.branch_from, arrays.branch_to])
+    around = np.ones(arrays.n_bus)
+    np.add.at(around, ends, np.tile(admittance, 2))
+    data = GridData(
+        branch_from=np.where(swapped, at_to, at_from),
+        branch_to=np.where(swapped, at_from, at_to),
+        branch_block=order.branch_block,
+        flow=flow,
+        rate_squared=arrays.rate**2 * (1.0 + RELAXATION),
+        flow_scale=1.0 / np.maximum(1.0, 2.0 * arrays.rate),
+        angle_low=np.where(swapped, -arrays.angle_max, arrays.angle_min) - angle_room,
+        angle_high=np.where(swapped, -arrays.angle_min, arrays.angle_max) + angle_room,
+        shunt=np.stack([arrays.shunt_g, -arrays.shunt_b], axis=1)[bus_at],
+        v_low=(arrays.v_min - v_room)[bus_at],
+        v_high=(arrays.v_max + v_room)[bus_at],
+        branch_admittance=admittance,
+        bus_admittance=around[bus_at],
+        fixed=fixed[bus_at],
+    )
+    no_load = _no_load_voltages(arrays, fixed[:, 0])[bus_at]
+    return OrderedGrid(order=order, swapped=swapped, data=data, no_load=no_load)
+
+
+def _no_load_voltages(arrays: OpfArrays, angle_fixed: Bools) -> Floats:
+    """Fit log V_f − log V_t to the ratio at which no current enters each branch, weighted by admittance.
+
+    A flat start sends hundreds of times its rating through a low impedance behind a tap or a phase shifter.
+    """
+    ratio = np.log(-arrays.y_ft / arrays.y_ff)
+    weight = np.abs(arrays.y_ft)
+    rows = np.arange(len(weight))
+    shape = (len(weight), arrays.n_bus)
+    incidence = csr_array((np.ones(len(rows)), (rows, arrays.branch_from)), shape=shape)
+    incidence = incidence - csr_array((np.ones(len(rows)), (rows, arrays.branch_to)), shape=shape)
+    weighted = incidence.T @ diags_array(weight)
+    # A unit pull to the flat start holds what the branches leave open; references are pulled hard.
+    solve = splu((weighted @ incidence + diags_array(np.ones(arrays.n_bus))).tocsc()).solve
+    log_v = solve(weighted @ ratio.real)
+    pull = diags_array(np.where(angle_fixed, 1e6, 1e-3))
+    angle = splu((weighted @ incidence + pull).tocsc()).solve(weighted @ ratio.imag)
+    return np.stack([np.where(angle_fixed, 0.0, angle), np.exp(log_v)], axis=1)
+
+
+def _angle_references(arrays: OpfArrays) -> Ints:
+    links = (np.ones(len(arrays.branch_from)), (arrays.branch_from, arrays.branch_to))
+    graph = coo_array(links, shape=(arrays.n_bus, arrays.n_bus))
+    count, island = connected_components(graph, directed=False)
+    lacking = np.setdiff1d(np.arange(count), island[arrays.reference])
+    _, first_of_island = np.unique(island, return_index=True)
+    return np.union1d(arrays.reference, first_of_island[lacking]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Segments:
+    """Active generation split where a cost is piecewise linear: generator k produces the sum of its segments."""
+
+    gen: Ints
+    low: Floats
+    high: Floats
+    slope: Floats
+    curvature: Floats
+    """cost = slope · w + curvature · w²"""
+    constant: float
+
+
+def cost_segments(arrays: OpfArrays) -> Segments:
+    """Split each convex piecewise-linear cost into one linear variable per line of its upper envelope."""
+    pieces: list[tuple[int, float, float, float, float]] = []
+    constant = float(arrays.cost_0.sum())
+    with_lines = set(arrays.line_gen.tolist())
+    for k in range(len(arrays.gen_bus)):
+        low, high = float(arrays.p_min[k]), float(arrays.p_max[k])
+        c1, c2 = float(arrays.cost_1[k]), float(arrays.cost_2[k])
+        if k not in with_lines:
+            pieces.append((k, low, high, c1, c2))
+            continue
+        mine = arrays.line_gen == k
+        slopes, starts, intercept = _envelope(arrays.line_slope[mine], arrays.line_intercept[mine], low, high)
+        constant += intercept
+        ends = np.append(starts[1:], high)
+        pieces.append((k, low, float(ends[0]), float(slopes[0]) + c1, c2))
+        pieces += [
+            (k, 0.0, float(end - start), float(steeper) + c1, c2)
+            for steeper, start, end in zip(slopes[1:], starts[1:], ends[1:], strict=True)
+        ]
+    table = np.array(pieces, dtype=float).reshape(-1, 5)
+    gen = table[:, 0].astype(np.int64)
+    lows, highs, slope, curvature = (table[:, column].copy() for column in range(1, 5))
+    return Segments(gen=gen, low=lows, high=highs, slope=slope, curvature=curvature, constant=constant)
+
+
+def split_generation(segments: Segments, pg: Floats) -> Floats:
+    """Split active generation (G) over its segments, cheapest first."""
+    left, split = pg.copy(), np.empty(len(segments.gen))
+    for s, gen in enumerate(segments.gen.tolist()):
+        last = s + 1 == len(segments.gen) or segments.gen[s + 1] != gen
+        split[s] = left[gen] if last else min(left[gen], segments.high[s])
+        left[gen] -= split[s]
+    return split
+
+
+def _envelope(slope: Floats, intercept: Floats, low: float, high: float) -> tuple[Floats, Floats, float]:
+    """Lines that are largest somewhere in [low, high]: their slopes, where each takes over, the first's intercept."""
+    by_slope = np.lexsort((intercept, slope))
+    kept: list[int] = []
+    starts: list[float] = []
+    for i in by_slope.tolist():
+        start = low
+        while kept:
+            rise = slope[i] - slope[kept[-1]]
+            start = float((intercept[kept[-1]] - intercept[i]) / rise) if rise > 0 else -np.inf
+            if start > starts[-1]:
+                break
+            kept.pop()
+            starts.pop()
+        if not kept:
+            start = low
+        if start < high:
+            kept.append(i)
+            starts.append(start)
+    return slope[kept], np.array(starts), float(intercept[kept[0]])

@@ -1,0 +1,338 @@
+"""The Newton direction: factorisation with the right inertia, bordered solve with refinement, recovery of the rest."""
+
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.solvers.structured.assembly import condense, local_pivot
+from gridveil.solvers.structured.blocks import (
+    SINGULAR,
+    factorise,
+    invert_symmetric,
+    substitute,
+    subtract_matrix_product,
+)
+from gridveil.solvers.structured.kernel import compiled
+from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, System, Values, copy_blocks
+from gridveil.solvers.structured.symbolic import Pattern
+
+Floats = NDArray[np.float64]
+
+_SHIFT_FIRST, _SHIFT_LEAST, _SHIFT_MOST = 1e-4, 1e-9, 1e12
+SHIFT_DUAL = 1e-10
+REFINEMENTS = 3
+_LEFT_OVER, _STIFFER, _LEAST_SOFTNESS = 0.1, 0.1, 1e-16
+_REFINED = 1e-11
+
+
+@compiled
+def factorise_with_inertia(
+    grid: GridData, local: LocalData, pattern: Pattern, system: System, last_shift: float
+) -> tuple[float, int]:
+    """Factor the bordered matrix, shifting the Hessian until it has 2N + m negative eigenvalues.
+
+    Returns the shift used (infinite if none sufficed) and the number of factorisations.
+    """
+    wanted = 2 * len(system.diag) + len(local.row_low)
+    shift = 0.0
+    for tries in range(1, 60):
+        if _factorise(grid, local, pattern, system, shift) == wanted:
+            return shift, tries
+        if shift == 0.0:
+            shift = _SHIFT_FIRST if last_shift == 0.0 else max(_SHIFT_LEAST, last_shift / 3.0)
+        else:
+            shift *= 100.0 if last_shift == 0.0 else 8.0
+        if shift > _SHIFT_MOST:
+            break
+    return inf, tries
+
+
+@compiled
+def _factorise(grid: GridData, local: LocalData, pattern: Pattern, system: System, shift: float) -> int:
+    """Factor under one shift; return the negative eigenvalues of the whole bordered matrix, or SINGULAR."""
+    negative = condense(grid, local, system, shift, SHIFT_DUAL)
+    copy_blocks(system.upper, system.work_upper)
+    found = factorise(pattern, system.pivots, system.work_upper, system.factor)
+    if found == SINGULAR:
+        return SINGULAR
+    negative += found
+    n_rows = len(local.row_low)
+    if n_rows == 0:
+        return negative
+    copy_blocks(system.border, system.border_solution)
+    for r in range(n_rows):
+        substitute(pattern, system.pivots, system.factor, system.border_solution[r])
+    for r in range(n_rows):
+        for q in range(n_rows):
+            system.schur_inverse[r, q] = -system.corner[r, q] - _inner(system.border[r], system.border_solution[q])
+    for r in range(n_rows):
+        for q in range(r):
+            mean = 0.5 * (system.schur_inverse[r, q] + system.schur_inverse[q, r])
+            system.schur_inverse[r, q], system.schur_inverse[q, r] = mean, mean
+    found = invert_symmetric(system.schur_inverse, n_rows)
+    return SINGULAR if found == SINGULAR else negative + found
+
+
+@compiled
+def _inner(first: Floats, second: Floats) -> float:
+    """Inner product of two arrays (N, 4), without the array of products that an expression would make."""
+    total = 0.0
+    left, right = first.reshape(-1), second.reshape(-1)
+    for i in range(len(left)):
+        total += left[i] * right[i]
+    return total
+
+
+@compiled
+def _largest(values: Floats) -> float:
+    """Largest absolute value, 0 of none."""
+    largest = 0.0
+    for value in values.reshape(-1):
+        largest = max(largest, abs(value))
+    return largest
+
+
+@compiled
+def _add_multiple(factor: float, source: Floats, target: Floats) -> None:
+    """target += factor · source for arrays (N, 4)."""
+    added, total = source.reshape(-1), target.reshape(-1)
+    for i in range(len(added)):
+        total[i] += factor * added[i]
+
+
+@compiled
+def _bordered_solve(pattern: Pattern, system: System, x: Floats, rho: Floats) -> None:
+    """Overwrite the right-hand side (x, rho) with the solution of the condensed bordered system."""
+    substitute(pattern, system.pivots, system.factor, x)
+    n_rows = len(rho)
+    if n_rows > 0:
+        for r in range(n_rows):
+            rho[r] -= _inner(system.border[r], x)
+        rho[:] = np.dot(system.schur_inverse, rho)
+        for r in range(n_rows):
+            _add_multiple(-rho[r], system.border_solution[r], x)
+
+
+@compiled
+def _solve_once(
+    local: LocalData,
+    pattern: Pattern,
+    system: System,
+    shift: float,
+    x: Floats,
+    u: Floats,
+    rho: Floats,
+) -> None:
+    """Overwrite the right-hand side (x, u, rho) with the solution: condense u, solve, recover u."""
+    n_rows = len(rho)
+    for k in range(len(u)):
+        share = u[k] / local_pivot(system.curvature_u[k], shift)
+        x[local.bus[k], 2 + local.row[k]] += local.sign[k] * share
+        for r in range(n_rows):
+            rho[r] -= system.row_gradient[r, k] * share
+    _bordered_solve(pattern, system, x, rho)
+    for k in range(len(u)):
+        total = u[k] + local.sign[k] * x[local.bus[k], 2 + local.row[k]]
+        for r in range(n_rows):
+            total -= system.row_gradient[r, k] * rho[r]
+        u[k] = total / local_pivot(system.curvature_u[k], shift)
+
+
+@compiled
+def _residual(
+    grid: GridData,
+    local: LocalData,
+    pattern: Pattern,
+    system: System,
+    shift: float,
+    x: Floats,
+    u: Floats,
+    rho: Floats,
+) -> float:
+    """Fill the residuals of the system before the local variables are condensed; return the largest."""
+    n_rows = len(rho)
+    residual, residual_u, corner_residual = system.residual, system.residual_u, system.corner_residual
+    copy_blocks(system.rhs, residual)
+    subtract_matrix_product(pattern, system.diag, system.upper, x, residual)
+    for i in range(len(x)):
+        for c in range(2):
+            if not grid.fixed[i, c]:
+                residual[i, c] -= shift * x[i, c]
+            residual[i, 2 + c] += SHIFT_DUAL * x[i, 2 + c]
+    for r in range(n_rows):
+        corner_residual[r] = system.corner_rhs[r] + system.softness[r] * rho[r]
+    for k in range(len(u)):
+        pivot = local_pivot(system.curvature_u[k], shift)
+        residual[local.bus[k], 2 + local.row[k]] += local.sign[k] * u[k]
+        residual_u[k] = system.rhs_u[k] - pivot * u[k] + local.sign[k] * x[local.bus[k], 2 + local.row[k]]
+        for r in range(n_rows):
+            residual_u[k] -= system.row_gradient[r, k] * rho[r]
+            corner_residual[r] -= system.row_gradient[r, k] * u[k]
+    return max(_largest(residual), _largest(residual_u))
+
+
+@compiled
+def _solve_refined(
+    grid: GridData,
+    local: LocalData,
+    pattern: Pattern,
+    system: System,
+    shift: float,
+    refinements: int,
+    x: Floats,
+    u: Floats,
+    rho: Floats,
+) -> None:
+    """Solve for the right-hand sides in ``system`` with iterative refinement."""
+    copy_blocks(system.rhs, x)
+    u[:] = system.rhs_u
+    rho[:] = system.corner_rhs
+    scale = _largest(system.rhs)
+    _solve_once(local, pattern, system, shift, x, u, rho)
+    for _ in range(refinements):
+        if _residual(grid, local, pattern, system, shift, x, u, rho) <= _REFINED * scale:
+            break
+        residual, residual_u = system.residual, system.residual_u
+        _solve_once(local, pattern, system, shift, residual, residual_u, system.corner_residual)
+        _add_multiple(1.0, residual, x)
+        u += residual_u
+        for r in range(len(rho)):
+            rho[r] += system.corner_residual[r]
+
+
+@compiled
+def direction(
+    grid: GridData,
+    local: LocalData,
+    pattern: Pattern,
+    point: Iterate,
+    constraint: Values,
+    system: System,
+    shift: float,
+    refinements: int,
+    step: Iterate,
+) -> None:
+    """Fill ``step`` with the Newton direction for the products aimed at and the given constraint residuals."""
+    _right_hand_side(grid, local, point, constraint, system)
+    solution, rho = np.empty((len(point.x), 4)), np.empty(len(local.row_low))
+    _solve_refined(grid, local, pattern, system, shift, refinements, solution, step.u, rho)
+    for i in range(len(solution)):
+        step.x[i, 0], step.x[i, 1] = solution[i, 0], solution[i, 1]
+        step.price[i, 0], step.price[i, 1] = solution[i, 2], solution[i, 3]
+    _recover_limits(grid, local, point, constraint, system, step)
+    for k in range(len(point.u)):
+        if local.low[k] > -inf:
+            below, z_low = point.u[k] - local.low[k], point.u_bound[k, 0]
+            step.u_bound[k, 0] = (system.aim_u[k, 0] - z_low * step.u[k]) / below - z_low
+        if local.high[k] < inf:
+            above, z_high = local.high[k] - point.u[k], point.u_bound[k, 1]
+            step.u_bound[k, 1] = (system.aim_u[k, 1] + z_high * step.u[k]) / above - z_high
+
+
+@compiled
+def aim_at(system: System, mu: float) -> None:
+    """Aim at one product of distance and multiplier everywhere."""
+    system.aim[:] = mu
+    system.aim_u[:] = mu
+
+
+@compiled
+def aim_beyond(system: System, predictor: Iterate, mu: float, most: float) -> None:
+    """Aim at ``mu`` less the product of steps that the predictor neglected, but at most ``most`` away."""
+    for i in range(len(system.aim)):
+        system.aim[i] = mu - _within(predictor.slack[i] * predictor.limit[i], most)
+    for k in range(len(predictor.u)):
+        system.aim_u[k, 0] = mu - _within(predictor.u[k] * predictor.u_bound[k, 0], most)
+        system.aim_u[k, 1] = mu + _within(predictor.u[k] * predictor.u_bound[k, 1], most)
+
+
+@compiled
+def _within(value: float, most: float) -> float:
+    return min(max(value, -most), most)
+
+
+@compiled
+def _right_hand_side(grid: GridData, local: LocalData, point: Iterate, constraint: Values, system: System) -> None:
+    rhs, force = system.rhs, system.force
+    n_bus, n_branch, n_rows = len(rhs), len(grid.branch_from), len(local.row_low)
+    # What each limit exerts on its variables when its slack and multiplier are eliminated.
+    for i in range(len(force)):
+        force[i] = 0.0
+        if local.active[i]:
+            force[i] = system.stiffness[i] * (constraint.limit[i] - point.slack[i] + system.aim[i] / point.limit[i])
+    for i in range(n_bus):
+        rhs[i, 0] = -system.gradient_x[i, 0]
+        rhs[i, 1] = -system.gradient_x[i, 1] - force[4 * n_branch + i] + force[4 * n_branch + n_bus + i]
+        rhs[i, 2] = -constraint.balance[i, 0]
+        rhs[i, 3] = -constraint.balance[i, 1]
+    for b in range(n_branch):
+        i, j = grid.branch_from[b], grid.branch_to[b]
+        across = force[2 * n_branch + b] - force[3 * n_branch + b]
+        for end in range(2):
+            push = force[end * n_branch + b]
+            across += push * system.limit_gradient[b, end, 0]
+            rhs[i, 1] -= push * system.limit_gradient[b, end, 1]
+            rhs[j, 1] -= push * system.limit_gradient[b, end, 2]
+        rhs[i, 0] -= across
+        rhs[j, 0] += across
+    for i in range(n_bus):
+        for c in range(2):
+            if grid.fixed[i, c]:
+                rhs[i, c] = 0.0
+    for r in range(n_rows):
+        above = len(force) - 2 * n_rows + r
+        system.corner_rhs[r] = (force[above + n_rows] - force[above]) * system.softness[r]
+    for k in range(len(point.u)):
+        pull = system.gradient_u[k]
+        if local.low[k] > -inf:
+            pull -= system.aim_u[k, 0] / (point.u[k] - local.low[k])
+        if local.high[k] < inf:
+            pull += system.aim_u[k, 1] / (local.high[k] - point.u[k])
+        system.rhs_u[k] = -pull
+
+
+@compiled
+def _recover_limits(
+    grid: GridData, local: LocalData, point: Iterate, constraint: Values, system: System, step: Iterate
+) -> None:
+    """Steps of limit multipliers from the step of the variables, of slacks from those of the multipliers."""
+    n_bus, n_branch, n_rows = len(point.x), len(grid.branch_from), len(local.row_low)
+    change = step.limit
+    for b in range(n_branch):
+        i, j = grid.branch_from[b], grid.branch_to[b]
+        across = step.x[i, 0] - step.x[j, 0]
+        for end in range(2):
+            change[end * n_branch + b] = (
+                system.limit_gradient[b, end, 0] * across
+                + system.limit_gradient[b, end, 1] * step.x[i, 1]
+                + system.limit_gradient[b, end, 2] * step.x[j, 1]
+            )
+        change[2 * n_branch + b] = across
+        change[3 * n_branch + b] = -across
+    for i in range(n_bus):
+        change[4 * n_branch + i] = step.x[i, 1]
+        change[4 * n_branch + n_bus + i] = -step.x[i, 1]
+    for r in range(n_rows):
+        above = len(change) - 2 * n_rows + r
+        change[above] = np.dot(system.row_gradient[r], step.u)
+        change[above + n_rows] = -change[above]
+    for i in range(len(change)):
+        if local.active[i]:
+            wanted = system.aim[i] / point.limit[i] - point.slack[i]
+            step.limit[i] = system.stiffness[i] * (change[i] + constraint.limit[i] + wanted)
+            # Complementarity gives the slack: the limit itself would, as a difference of large numbers.
+            step.slack[i] = wanted - point.slack[i] * step.limit[i] / point.limit[i]
+        else:
+            step.limit[i] = 0.0
+            step.slack[i] = 0.0
+
+
+@compiled
+def stiffen(local: LocalData, point: Iterate, system: System, step: Iterate, infeasibility: float) -> None:
+    """Raise the cap of each limit that the step would leave violated by much of the present infeasibility."""
+    for i in range(len(step.limit)):
+        if local.active[i] and system.stiffness[i] > 0.0:
+            left_over = (1.0 / system.stiffness[i] - point.slack[i] / point.limit[i]) * abs(step.limit[i])
+            if left_over > _LEFT_OVER * infeasibility:
+                system.least_softness[i] = max(_STIFFER * system.least_softness[i], _LEAST_SOFTNESS)

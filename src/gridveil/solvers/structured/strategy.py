@@ -1,0 +1,180 @@
+"""What is tried, in which order, until a run converges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gridveil.solvers.structured import ipm
+from gridveil.solvers.structured.elastic import elastic_problem, elastic_start, softened_problem
+from gridveil.solvers.structured.evaluate import evaluate
+from gridveil.solvers.structured.layout import Iterate, LocalData, allocate_values
+from gridveil.solvers.structured.lowering import OrderedGrid
+from gridveil.solvers.structured.problem import SolveStatus
+from gridveil.solvers.structured.tasks import MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
+from gridveil.solvers.structured.warm import (
+    WarmStart,
+    cold_start,
+    has_multipliers,
+    is_feasible,
+    near_iterate,
+    softened_start,
+    warm_iterate,
+)
+
+_STATUS = {
+    ipm.CONVERGED: SolveStatus.CONVERGED,
+    ipm.ITERATION_LIMIT: SolveStatus.ITERATION_LIMIT,
+    ipm.SINGULAR_SYSTEM: SolveStatus.SINGULAR,
+    ipm.NO_STEP: SolveStatus.NO_STEP,
+    ipm.DIVERGED: SolveStatus.DIVERGED,
+    ipm.STALLED: SolveStatus.STALLED,
+}
+# Larger starts save iterations, but lead a dispatch to poorer local optima more often (case1888_rte from 10).
+_DISPATCH_MU, _BAND_MU, _SOFTENED_MU, _COLD_HELD_MU = 1.0, 10.0, 100.0, 0.1
+_ELASTIC_MU, _ELASTIC_TOLERANCE = 0.1, 1e-5
+# More power than this traded by the elastic problem, per unit at one bus, means that no balance exists nearby.
+_TRADED = 1e-3
+_SOFT_TOLERANCE = 1e-5
+# Iterations of a run: most need 10 to 50.
+_WARM_ITERATIONS, _NEAR_ITERATIONS, _BRIEF_ITERATIONS, _THOROUGH_ITERATIONS = 50, 120, 120, 300
+_SOFT_ITERATIONS = 130
+# Short steps running after which a run makes room for what is tried next.
+_PATIENCE = 10
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attempt:
+    """The last run, with the work of all runs before it added up."""
+
+    status: SolveStatus
+    point: Iterate
+    iterations: int
+    factorisations: int
+
+
+def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolerance: float, thorough: bool) -> Attempt:
+    """Run warm if possible, then cold with a free barrier parameter, then by way of the softened task.
+
+    A thorough attempt goes on with a held barrier parameter and after restoration.
+    """
+    work = _Work(grid, task, tolerance, _THOROUGH_ITERATIONS if thorough else _BRIEF_ITERATIONS)
+    if warm is not None:
+        last = _warm(work, warm)
+        if last.status is SolveStatus.CONVERGED:
+            return last
+    free_mu = _BAND_MU if task.rows else _DISPATCH_MU
+    last = work.run_cold(free_mu, free=True)
+    if last.status is not SolveStatus.CONVERGED and task.objective.name == SQUARED_DISTANCE:
+        # Some free runs get to the limits long before they get to the balances.
+        last = work.run_cold(free_mu, free=False)
+    if last.status is not SolveStatus.CONVERGED:
+        last = _softened(work)
+    if not thorough or last.status is SolveStatus.CONVERGED:
+        return last
+    last = work.run_cold(_COLD_HELD_MU, free=False)
+    return last if last.status is SolveStatus.CONVERGED else _restored(work, last)
+
+
+def _warm(work: _Work, warm: WarmStart) -> Attempt:
+    """Run from an earlier point with its multipliers; without them if they say nothing or lead nowhere.
+
+    O↑ starts near its last point even if the ball has since shrunk away from it: all else there is still feasible.
+    """
+    grid, task = work.grid, work.task
+    feasible = is_feasible(grid, task, warm)
+    stay = feasible or task.objective.name == MINUS_DEMAND
+    if stay and not has_multipliers(task, warm):
+        return _near(work, warm)
+    last = work.run(task.data, *warm_iterate(grid, task, warm, feasible), limit=_WARM_ITERATIONS, patience=_PATIENCE)
+    return _near(work, warm) if stay and last.status is not SolveStatus.CONVERGED else last
+
+
+def attempt_near(grid: OrderedGrid, task: LoweredTask, known: WarmStart, tolerance: float) -> Attempt:
+    """Run from a primal point that is feasible or nearly so."""
+    return _near(_Work(grid, task, tolerance, _NEAR_ITERATIONS), known)
+
+
+def _near(work: _Work, known: WarmStart) -> Attempt:
+    start = near_iterate(work.grid, work.task, known)
+    last = work.run(work.task.data, *start, limit=_NEAR_ITERATIONS, patience=_PATIENCE)
+    if last.status is SolveStatus.CONVERGED:
+        return last
+    return work.run(work.task.data, *near_iterate(work.grid, work.task, known), free=False, limit=_NEAR_ITERATIONS)
+
+
+def _softened(work: _Work) -> Attempt:
+    """Solve the task with soft balances, then the task itself from there."""
+    grid, task = work.grid, work.task
+    soft = softened_problem(task.data)
+    start = np.concatenate([task.start[task.free], np.zeros(len(soft.bus) - len(task.data.bus))])
+    point = cold_start(grid.data, soft, grid.no_load, start, _SOFTENED_MU)
+    last = work.run(soft, point, _SOFTENED_MU, tolerance=_SOFT_TOLERANCE, limit=_SOFT_ITERATIONS)
+    if last.status is not SolveStatus.CONVERGED:
+        return replace(last, point=softened_start(grid.data, task.data, last.point)[0])
+    return work.run(task.data, *softened_start(grid.data, task.data, last.point))
+
+
+def _restored(work: _Work, last: Attempt) -> Attempt:
+    """Balance the network elastically from where the last run ended, then run again from there."""
+    grid, task = work.grid, work.task
+    stuck = last.point
+    if not all(np.all(np.isfinite(part)) for part in stuck):
+        return last
+    elastic = elastic_problem(task.data, stuck.u)
+    values = allocate_values(len(stuck.x), len(grid.data.branch_from), len(task.data.active))
+    evaluate(grid.data, task.data, stuck, values)
+    start = elastic_start(grid.data, elastic, stuck, values.balance, _ELASTIC_MU)
+    balanced = work.run(elastic, start, _ELASTIC_MU, free=False, tolerance=_ELASTIC_TOLERANCE)
+    n_own = len(stuck.u)
+    if balanced.status is not SolveStatus.CONVERGED:
+        return replace(last, iterations=balanced.iterations, factorisations=balanced.factorisations)
+    if np.max(balanced.point.u[n_own:]) > _TRADED:
+        return replace(
+            last,
+            status=SolveStatus.INFEASIBLE,
+            iterations=balanced.iterations,
+            factorisations=balanced.factorisations,
+        )
+    point = cold_start(grid.data, task.data, balanced.point.x, balanced.point.u[:n_own], _COLD_HELD_MU)
+    return work.run(task.data, point, _COLD_HELD_MU, free=False)
+
+
+class _Work:
+    """Runs on one task, adding up their work."""
+
+    def __init__(self, grid: OrderedGrid, task: LoweredTask, tolerance: float, max_iterations: int) -> None:
+        self.grid, self.task = grid, task
+        self._tolerance, self._max_iterations = tolerance, max_iterations
+        self._iterations = self._factorisations = 0
+
+    def run_cold(self, mu: float, *, free: bool) -> Attempt:
+        task = self.task
+        point = cold_start(self.grid.data, task.data, self.grid.no_load, task.start[task.free], mu)
+        patience = _PATIENCE if free else None
+        return self.run(task.data, point, mu, free=free, patience=patience)
+
+    def run(
+        self,
+        local: LocalData,
+        point: Iterate,
+        mu: float,
+        *,
+        free: bool = True,
+        tolerance: float | None = None,
+        limit: int | None = None,
+        patience: int | None = None,
+    ) -> Attempt:
+        most = limit or self._max_iterations
+        settings = ipm.Settings(tolerance or self._tolerance, most, mu, free, patience or most + 1)
+        history = np.zeros((settings.max_iterations + 1, 8))
+        outcome = ipm.run(self.grid.data, local, self.grid.order.pattern, point, settings, history)
+        self._iterations += outcome.iterations
+        self._factorisations += outcome.factorisations
+        return Attempt(
+            status=_STATUS[outcome.status],
+            point=point,
+            iterations=self._iterations,
+            factorisations=self._factorisations,
+        )

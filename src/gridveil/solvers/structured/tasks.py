@@ -1,0 +1,251 @@
+"""From a task to local variables, objective and dense rows; demands become deviations from their target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.sectors.power.arrays import OpfArrays
+from gridveil.solvers.structured.layout import LocalData
+from gridveil.solvers.structured.lowering import FIXED_WIDTH, RELAXATION, OrderedGrid, Segments
+from gridveil.solvers.structured.problem import DemandBox, Dispatch, Push, Task, has_band
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# Gradients of objective and cost row are scaled to at most this.
+_LARGEST_GRADIENT = 100.0
+# Squared distances are often small: scaled up, the barrier's share in them is smaller still. But their gradient, twice the
+# distance of a demand, is at most this: with far targets larger ones lead the joint problems astray.
+_DISTANCE_SCALE, _LARGEST_PULL = 100.0, 300.0
+# Starting values keep this fraction of the room (or of the bound) as distance from a bound.
+_START_PUSH = 1e-2
+# The ball's row is measured in distance; below this radius² the scale no longer grows.
+_LEAST_RADIUS_SQUARED = 1e-8
+COST, SQUARED_DISTANCE, MINUS_DEMAND = "cost", "squared distance", "minus total demand"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Separable:
+    """A function Σ quadratic/2 u² + linear u of all local variables, with the factor it is scaled by."""
+
+    name: str
+    linear: Floats
+    quadratic: Floats
+    scale: float
+    low: float = -np.inf
+    high: float = np.inf
+
+    def value(self, u: Floats) -> float:
+        """Unscaled value."""
+        return float(np.sum((0.5 * self.quadratic * u + self.linear) * u))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LoweredTask:
+    """The arrays of a task and what is needed to read its solution back.
+
+    All local variables stand in the order segments of active generation (S), reactive generation (G), deviation of
+    active demand (D), deviation of reactive demand (D), idle cost (1); ``free`` marks those that the solver sees,
+    ``start`` holds the others.
+    """
+
+    data: LocalData
+    free: Bools
+    start: Floats
+    target_p: Floats
+    target_q: Floats
+    objective: Separable
+    rows: tuple[Separable, ...]
+    cost: Separable
+    cost_constant: float
+    objective_constant: float
+    """What the objective has at u = 0: fixed costs, or minus the total target."""
+
+
+def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: Task) -> LoweredTask:
+    """Lower a task on an ordered network."""
+    n_seg, n_gen, n_load = len(segments.gen), len(arrays.gen_bus), len(arrays.load_bus)
+    position = grid.order.position
+    gen_bus, load_bus = position[arrays.gen_bus], position[arrays.load_bus]
+    bus = np.concatenate([gen_bus[segments.gen], gen_bus, load_bus, load_bus, [0]])
+    kind = np.repeat([0, 1, 0, 1, 0], [n_seg, n_gen, n_load, n_load, 1])
+    sign = np.repeat([1.0, -1.0, 0.0], [n_seg + n_gen, 2 * n_load, 1])
+    if isinstance(task, Dispatch):
+        target_p, target_q = task.demand_p, task.demand_q
+        load_low = load_high = np.zeros(2 * n_load)
+    else:
+        target_p, target_q = task.target_p, task.target_q
+        load_low, load_high = _deviation_bounds(task.box, target_p, target_q)
+    # A piecewise-linear cost is a level above its lines (its epigraph): under a band that level may idle higher.
+    idle = np.inf if len(arrays.line_gen) and not isinstance(task, Dispatch) and has_band(task) else 0.0
+    low = np.concatenate([segments.low, arrays.q_min, load_low, [0.0]])
+    high = np.concatenate([segments.high, arrays.q_max, load_high, [idle]])
+    free = high - low > FIXED_WIDTH
+    start = _starting_values(low, high)
+    nothing = np.zeros(n_gen + 2 * n_load)
+    cost_slope = np.concatenate([segments.slope, nothing, [np.max(np.abs(segments.slope), initial=1.0)]])
+    cost_curvature = np.concatenate([2.0 * segments.curvature, nothing, [0.0]])
+    cost = Separable(
+        name=COST,
+        linear=cost_slope,
+        quadratic=cost_curvature,
+        scale=_gradient_scale((cost_slope + cost_curvature * start)[free]),
+    )
+    objective, rows = _objective_and_rows(task, cost, segments.constant, n_seg + n_gen, n_load)
+    fixed_draw = np.zeros((arrays.n_bus, 2))
+    np.add.at(fixed_draw[:, 0], load_bus, target_p)
+    np.add.at(fixed_draw[:, 1], load_bus, target_q)
+    np.subtract.at(fixed_draw.reshape(-1), 2 * bus[~free] + kind[~free], (sign * start)[~free])
+    data = _local_data(grid, bus, kind, sign, low, high, free, start, objective, rows, fixed_draw)
+    return LoweredTask(
+        data=data,
+        free=free,
+        start=start,
+        target_p=target_p,
+        target_q=target_q,
+        objective=objective,
+        rows=rows,
+        cost=cost,
+        cost_constant=segments.constant,
+        objective_constant=_objective_constant(task, segments.constant),
+    )
+
+
+def lower_dispatch(template: LoweredTask, load_bus: Ints, task: Dispatch) -> LoweredTask:
+    """Lower a dispatch by a template, itself lowered at demands of zero: nothing but the fixed draw depends on them.
+
+    ``load_bus`` (D,) are the loads' buses in the order of elimination.
+    """
+    draw = template.data.fixed_draw.copy()
+    np.add.at(draw[:, 0], load_bus, task.demand_p)
+    np.add.at(draw[:, 1], load_bus, task.demand_q)
+    data = template.data._replace(fixed_draw=draw)
+    return replace(template, data=data, target_p=task.demand_p, target_q=task.demand_q)
+
+
+def _objective_constant(task: Task, cost_constant: float) -> float:
+    if isinstance(task, Dispatch):
+        return cost_constant
+    return -float(np.sum(task.target_p)) if isinstance(task, Push) else 0.0
+
+
+def _deviation_bounds(box: DemandBox | None, target_p: Floats, target_q: Floats) -> tuple[Floats, Floats]:
+    if box is None:
+        unbounded = np.full(2 * len(target_p), np.inf)
+        return -unbounded, unbounded
+    target = np.concatenate([target_p, target_q])
+    return np.concatenate([box.p_low, box.q_low]) - target, np.concatenate([box.p_high, box.q_high]) - target
+
+
+def _starting_values(low: Floats, high: Floats) -> Floats:
+    """Middle of the bounds, or the value nearest to zero where a bound is missing; fixed variables at their value."""
+    bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
+    finite_low, finite_high = np.where(bounded_low, low, 0.0), np.where(bounded_high, high, 0.0)
+    middle = 0.5 * (finite_low + finite_high)
+    above = np.maximum(0.0, finite_low + _START_PUSH * np.maximum(1.0, np.abs(finite_low)))
+    below = np.minimum(0.0, finite_high - _START_PUSH * np.maximum(1.0, np.abs(finite_high)))
+    one_sided = np.where(bounded_low, above, np.where(bounded_high, below, 0.0))
+    return np.where(bounded_low & bounded_high, middle, one_sided)
+
+
+def _gradient_scale(gradient: Floats) -> float:
+    steepest = float(np.max(np.abs(gradient), initial=0.0))
+    return _LARGEST_GRADIENT / steepest if steepest > _LARGEST_GRADIENT else 1.0
+
+
+def _distance_scale(target_p: Floats, target_q: Floats) -> float:
+    """Scale of squared distances, taking the largest target for the distance of its demand."""
+    farthest = max(np.max(np.abs(target_p), initial=0.0), np.max(np.abs(target_q), initial=0.0))
+    return min(_DISTANCE_SCALE, _LARGEST_PULL / max(2.0 * float(farthest), 1.0))
+
+
+def _objective_and_rows(
+    task: Task, cost: Separable, cost_constant: float, n_generation: int, n_load: int
+) -> tuple[Separable, tuple[Separable, ...]]:
+    if isinstance(task, Dispatch):
+        return cost, ()
+    none = np.zeros(n_generation + 2 * n_load + 1)
+    band = Separable(
+        name=COST,
+        linear=cost.linear,
+        quadratic=cost.quadratic,
+        scale=cost.scale,
+        low=task.cost_low - cost_constant,
+        high=task.cost_high - cost_constant,
+    )
+    twice_loads = np.concatenate([np.zeros(n_generation), np.full(2 * n_load, 2.0), [0.0]])
+    if isinstance(task, Push):
+        active_loads = np.repeat([0.0, -1.0, 0.0], [n_generation, n_load, n_load + 1])
+        total = Separable(name=MINUS_DEMAND, linear=active_loads, quadratic=none, scale=1.0)
+        reach = 0.5 / np.sqrt(max(task.delta, _LEAST_RADIUS_SQUARED))
+        ball = Separable(name="ball", linear=none, quadratic=twice_loads, scale=float(reach), high=task.delta)
+        return total, (band, ball)
+    scale = _distance_scale(task.target_p, task.target_q)
+    distance = Separable(name=SQUARED_DISTANCE, linear=none, quadratic=twice_loads, scale=scale)
+    banded = (band,) if has_band(task) else ()
+    if task.cut is None:
+        return distance, banded
+    weight = np.concatenate([np.zeros(n_generation), task.cut.weight_p, task.cut.weight_q, [0.0]])
+    reached = float(task.cut.weight_p @ task.target_p + task.cut.weight_q @ task.target_q)
+    cut = Separable(
+        name="cut",
+        linear=weight,
+        quadratic=none,
+        scale=1.0 / max(float(np.max(np.abs(weight), initial=0.0)), 1e-12),
+        low=task.cut.least - reached,
+    )
+    return distance, (*banded, cut)
+
+
+def _local_data(
+    grid: OrderedGrid,
+    bus: Ints,
+    kind: Ints,
+    sign: Floats,
+    low: Floats,
+    high: Floats,
+    free: Bools,
+    start: Floats,
+    objective: Separable,
+    rows: tuple[Separable, ...],
+    fixed_draw: Floats,
+) -> LocalData:
+    """Keep the free variables, scale, move what fixed variables contribute into the row bounds, relax bounds."""
+    at_fixed = np.where(free, 0.0, start)
+    offsets = np.array([row.value(at_fixed) for row in rows])
+    scales = np.array([row.scale for row in rows])
+    row_low = (np.array([row.low for row in rows]) - offsets) * scales
+    row_high = (np.array([row.high for row in rows]) - offsets) * scales
+    has_rate = np.isfinite(grid.data.rate_squared)
+    active = np.concatenate(
+        [
+            has_rate,
+            has_rate,
+            np.isfinite(grid.data.angle_high),
+            np.isfinite(grid.data.angle_low),
+            ~grid.data.fixed[:, 1],
+            ~grid.data.fixed[:, 1],
+            np.isfinite(row_high),
+            np.isfinite(row_low),
+        ]
+    )
+    shape = (len(rows), int(free.sum()))
+    return LocalData(
+        bus=bus[free],
+        row=kind[free],
+        sign=sign[free],
+        low=(low - RELAXATION * np.maximum(1.0, np.abs(low)))[free],
+        high=(high + RELAXATION * np.maximum(1.0, np.abs(high)))[free],
+        linear=(objective.scale * objective.linear)[free],
+        quadratic=(objective.scale * objective.quadratic)[free],
+        row_linear=np.array([row.scale * row.linear[free] for row in rows]).reshape(shape),
+        row_quadratic=np.array([row.scale * row.quadratic[free] for row in rows]).reshape(shape),
+        row_low=row_low,
+        row_high=row_high,
+        fixed_draw=fixed_draw,
+        active=active,
+    )

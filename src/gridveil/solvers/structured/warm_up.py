@@ -1,0 +1,57 @@
+"""Compile everything on a network of two buses: a minute on first use ever, then a fraction of a second from disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from gridveil.sectors.power.arrays import OpfArrays
+from gridveil.solvers.structured.problem import Dispatch, Nearest
+from gridveil.solvers.structured.solver import StructuredSolver
+
+
+def compiled_before() -> bool:
+    """Whether compiled kernels lie on disk, so that the first solve need not compile them. Does not load numba."""
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycache__"))
+    return any(folder.rglob("ipm.run-*.nbc"))
+
+
+def warm_up() -> None:
+    """Compile (or load from disk) all kernels, so that the next solve takes only its own time."""
+    one, zero = np.ones(1), np.zeros(1)
+    admittance = np.array([1 / (0.01 + 0.1j)])
+    solver = StructuredSolver(
+        OpfArrays(
+            branch_from=np.array([0]),
+            branch_to=np.array([1]),
+            y_ff=admittance,
+            y_ft=-admittance,
+            y_tf=-admittance,
+            y_tt=admittance,
+            rate=one,
+            angle_min=-one,
+            angle_max=one,
+            shunt_g=np.zeros(2),
+            shunt_b=np.zeros(2),
+            v_min=np.full(2, 0.9),
+            v_max=np.full(2, 1.1),
+            reference=np.array([0]),
+            gen_bus=np.array([0]),
+            p_min=zero,
+            p_max=2 * one,
+            q_min=-one,
+            q_max=one,
+            cost_0=zero,
+            cost_1=one,
+            cost_2=one,
+            line_gen=np.zeros(0, np.int64),
+            line_slope=np.zeros(0),
+            line_intercept=np.zeros(0),
+            load_bus=np.array([1]),
+        )
+    )
+    dispatch = solver.solve(Dispatch(demand_p=0.5 * one, demand_q=0.1 * one))
+    band = Nearest(target_p=one, target_q=zero, cost_low=0.9 * dispatch.cost, cost_high=1.1 * dispatch.cost)
+    solver.solve(band, warm=dispatch.warm)
