@@ -16,12 +16,14 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -c "from gridveil.solvers.structured import warm_up; warm_up()"
 	touch $@
 
+# A real, private release: its ledger lies inside demo-out, so that a demo never touches the user's own.
 demo: $(STAMP)
 	$(BIN)/gridveil inspect veil9
 	$(BIN)/gridveil solve veil9
 	rm -rf demo-out
-	$(BIN)/gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --seed 1 --out demo-out
-	cat demo-out/simulation/card.yaml
+	mkdir demo-out
+	GRIDVEIL_HOME=demo-out/home $(BIN)/gridveil release veil9 --epsilon 1 --alpha 10MVA --beta 1% --budget 3 --out demo-out/released
+	cat demo-out/released/public/card.yaml
 
 test: lint typecheck
 	$(BIN)/python -m pytest -n 2

@@ -22,15 +22,17 @@ from conftest import data_folder
 from gridveil.bilevel.certificate import certify
 from gridveil.bilevel.methods.algorithm1 import solve_bilevel
 from gridveil.bilevel.methods.auto import solve_auto
-from gridveil.core.band import CostTarget, TargetSource
+from gridveil.bilevel.methods.settings import BisectionSettings
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.methods import Solver
 from gridveil.privacy.curator import solve_true
 from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
 from gridveil.sectors.case import Case
 from gridveil.sectors.gas.boundary import preset_boundary
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
-from gridveil.solvers.choose import engine_for
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
 from gridveil.study.trial import noise_stream
 
 UP_TO_300 = [
@@ -56,18 +58,18 @@ def run_network(name: str, alphas: list[float], seeds: int, rows: Path, done: se
     """Compute and append the missing rows of one network."""
     case = load_network(name)
     model = build_model(case.network)
-    engine = engine_for(case.network, model, Solver.STRUCTURED)
-    true = solve_true(case, model, engine.solve_afresh)
+    backend = backend_for(model, Solver.STRUCTURED)
+    true = solve_true(case, model, Solves(backend).afresh)
     for alpha in alphas:
         for beta in BETAS:
-            band = CostTarget(value=true.cost, beta=beta * true.cost, source=TargetSource.PUBLIC)
+            band = CostTarget(value=true.cost, beta=beta * true.cost, source=CostTargetMode.PUBLIC)
             for seed in range(seeds):
                 if (name, alpha, beta, seed) in done or (name in GAS and alpha > GAS_LARGEST_ALPHA):
                     continue
                 stream = noise_stream(name, seed)
-                noisy = simulate_laplace(case.demand, epsilon=1.0, alpha=alpha, seed=stream, sites=NoiseSites.POSITIVE)
+                noisy = simulate_laplace(case.values, epsilon=1.0, alpha=alpha, seed=stream, sites=NoiseSites.POSITIVE)
                 d = model.layout.to_program(noisy.values)
-                auto, paper = solve_auto(engine, d, band), solve_bilevel(engine, d, band, eta=ETA)
+                auto, paper = solve_auto(backend, d, band), solve_bilevel(backend, d, band, BisectionSettings(eta=ETA))
                 proof = certify(case.network, model, d, band, auto) if auto.verified and beta == BETAS[0] else None
                 row: Row = {
                     "network": name,

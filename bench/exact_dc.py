@@ -20,13 +20,16 @@ import numpy as np
 from gridveil.bilevel.exact_dc import exact_bilevel_dc
 from gridveil.bilevel.methods.algorithm1 import solve_bilevel
 from gridveil.bilevel.methods.auto import solve_auto
-from gridveil.core.band import CostTarget, TargetSource
-from gridveil.core.secret import SecretDemand
+from gridveil.bilevel.methods.settings import BisectionSettings
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import CostTargetMode
+from gridveil.core.secret import SecretValues
 from gridveil.privacy.mechanisms.simulation import simulate_laplace
-from gridveil.sectors.load import load_case
 from gridveil.sectors.power.dcopf import dc_opf
 from gridveil.sectors.power.network import PowerNetwork
-from gridveil.solvers.ipopt import Engine
+from gridveil.sectors.registry import load_case
+from gridveil.solvers.ipopt import IpoptBackend
+from gridveil.solvers.solves import Solves
 from gridveil.study.trial import noise_stream
 
 NETWORKS = ["case5_pjm", "case14_ieee", "case24_ieee_rts", "case30_ieee", "case39_epri"]
@@ -41,18 +44,18 @@ def run_network(name: str, alpha: float, beta: float, seeds: list[int], time_lim
     case = load_case(name)
     network = case.network
     assert isinstance(network, PowerNetwork)
-    engine = Engine(dc_opf(network))
-    active = SecretDemand(case.demand.reveal().real[network.served])  # public benchmark data
-    true = engine.solve_afresh(active.reveal())
+    backend = IpoptBackend(dc_opf(network))
+    active = SecretValues(case.values.reveal().real[network.served])  # public benchmark data
+    true = Solves(backend).afresh(active.reveal())
     assert true.converged, f"{name}: {true.detail}"
-    band = CostTarget(value=true.cost, beta=beta * true.cost, source=TargetSource.PUBLIC)
+    band = CostTarget(value=true.cost, beta=beta * true.cost, source=CostTargetMode.PUBLIC)
     for seed in seeds:
         # A stream of its own for each network: with a common one, a lucky draw would repeat in every row of the table.
         stream = noise_stream(name, seed)
         noisy = simulate_laplace(active, epsilon=1.0, alpha=alpha, seed=stream).values
         exact = exact_bilevel_dc(network, noisy, band, time_limit=time_limit)
-        paper = solve_bilevel(engine, noisy, band, eta=ETA)
-        auto = solve_auto(engine, noisy, band)
+        paper = solve_bilevel(backend, noisy, band, BisectionSettings(eta=ETA))
+        auto = solve_auto(backend, noisy, band)
         row: Row = {
             "network": name,
             "alpha": alpha,

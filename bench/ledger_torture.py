@@ -1,6 +1,7 @@
 """Torture the privacy ledger: concurrent writers on one file, killed with SIGKILL at random moments.
 
-Each writer charges and then "draws" (appends the charge's id to a second file, only after ``charge`` has returned).
+Each writer charges, one draw or three at once, and then "draws" (appends the ids of the charges to a second file, only
+after ``charge_many`` has returned).
 Every ledger is then audited: each draw is on file at its price, the total is at least what was drawn and at most the
 cap, and the ledger can still be charged. Writes are cut into small pieces with pauses, so that kills also land inside
 lines and syncs.
@@ -30,10 +31,11 @@ from typing import Any, NoReturn
 from unittest.mock import patch
 
 from gridveil.core.errors import InputError
-from gridveil.privacy import ledger as ledger_module
-from gridveil.privacy.ledger import Ledger
+from gridveil.privacy import ledger_disk
+from gridveil.privacy.ledger import ChargeRequest, Ledger
 
 REFERENCE_ALPHA = "0.1"
+UNIT = "MVA"
 # ε, α, rounding, and the price at the reference α worked out by hand.
 CHARGES = (
     ("0.3", "0.1", None, "3/10"),
@@ -42,6 +44,7 @@ CHARGES = (
     ("0.5", "0.3", "0.1", "1/4"),
 )
 CAPS = ("4", "1000")
+BATCHES = (1, 1, 1, 3)
 KILLS_PER_LEDGER = 25
 STEPS = (
     "start",
@@ -116,19 +119,20 @@ def writer(path: Path, drawn: Path, steps: mmap.mmap, *, slot: int, seed: int, s
     calls = Paced(os, steps, slot, rng)
     locks = Paced(fcntl, steps, slot, rng, locks=sabotage != "no-lock")
     log = os.open(drawn, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    with patch.object(ledger_module, "os", calls), patch.object(ledger_module, "fcntl", locks):
+    with patch.object(ledger_disk, "os", calls), patch.object(ledger_disk, "fcntl", locks):
         book = Ledger(path)
         while os.getppid() == parent:
             epsilon, alpha, rounding, price = rng.choice(CHARGES)
             try:
                 if sabotage == "draw-first":
                     os.write(log, f"- {price}\n".encode())
-                charge = book.charge(
-                    epsilon=epsilon, alpha=alpha, rounding=rounding, mechanism="torture", purpose="bench"
+                request = ChargeRequest(
+                    epsilon=epsilon, alpha=alpha, unit=UNIT, rounding=rounding, mechanism="torture", purpose="bench"
                 )
+                charges = book.charge_many([request] * rng.choice(BATCHES))
                 calls.enter("charged, not yet drawn")
                 if sabotage != "draw-first":
-                    os.write(log, f"{charge.id} {price}\n".encode())
+                    os.write(log, "".join(f"{charge.id} {price}\n" for charge in charges).encode())
                 calls.enter("drawn")
             except InputError:
                 time.sleep(1e-3)
@@ -159,7 +163,8 @@ def torture(folder: Path, *, kills: int, writers: int, rng: random.Random, sabot
     path, drawn = folder / f"ledger{tally.ledgers}.jsonl", folder / f"drawn{tally.ledgers}"
     drawn.touch()
     # A saboteur gets no tight cap: it must be caught by its own fault.
-    Ledger.create(path, alpha=REFERENCE_ALPHA, cap=rng.choice(CAPS) if sabotage == "none" else CAPS[-1])
+    cap = rng.choice(CAPS) if sabotage == "none" else CAPS[-1]
+    Ledger.create(path, dataset="0" * 64, name="torture", unit=UNIT, alpha=REFERENCE_ALPHA, cap=cap)
     steps = mmap.mmap(-1, writers)
     waiting = STEPS.index("waiting for the lock")
 
@@ -193,10 +198,10 @@ def audit(path: Path, drawn: Path, tally: Tally) -> None:
     assert history.spent >= total, f"under-counted: spent {history.spent}, drawn {total}"
     assert all(on_file.get(draw) == Fraction(price) for draw, price in draws), "a draw is not on file at its price"
     assert len({draw for draw, _ in draws}) == len(draws), "two draws share one charge"
-    assert history.cap is not None and history.spent <= history.cap, f"over the cap: {history.spent} of {history.cap}"
-    at_cap = history.remaining is not None and history.remaining < Fraction("0.01")
+    assert history.spent <= history.cap, f"over the cap: {history.spent} of {history.cap}"
+    at_cap = history.remaining < Fraction("0.01")
     if not at_cap:
-        book.charge(epsilon="0.01", alpha=REFERENCE_ALPHA, mechanism="audit", purpose="still usable")
+        book.charge(epsilon="0.01", alpha=REFERENCE_ALPHA, unit=UNIT, mechanism="audit", purpose="still usable")
         assert book.spent == history.spent + Fraction("0.01"), "sealing the file changed the total"
     tally.ledgers += 1
     tally.charges += len(history.charges)

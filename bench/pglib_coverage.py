@@ -20,7 +20,7 @@ from pathlib import Path
 from gridveil.benchmark.baseline import pglib_baseline
 from gridveil.benchmark.opf import CONVERGED, COST_TOLERANCE, ELSEWHERE, INACCURATE, OpfRow, judged, opf_row
 from gridveil.benchmark.process import measure_apart
-from gridveil.benchmark.public_case import PublicCase
+from gridveil.benchmark.public_case import BenchCase
 from gridveil.benchmark.registry import FOLLOWER
 from gridveil.sectors.builtin import pglib_names
 
@@ -34,11 +34,11 @@ def family(name: str) -> str:
     return name.partition("__")[2] or "typical"
 
 
-def wanted(families: list[str], most_buses: int) -> list[PublicCase]:
+def wanted(families: list[str], most_buses: int) -> list[BenchCase]:
     """List the cases of some families up to a size, smallest first."""
     installed = set(pglib_names())
     found = [
-        PublicCase(source=name, name=name, buses=published.buses, published=published.cost)
+        BenchCase(source=name, name=name, buses=published.buses, published=published.cost)
         for name, published in pglib_baseline().items()
         if name in installed and family(name) in families and published.buses <= most_buses
     ]
@@ -53,12 +53,12 @@ def known_rows(path: Path) -> dict[tuple[str, str], OpfRow]:
 
 
 def solve_missing(
-    cases: list[PublicCase], solver: str, known: dict[tuple[str, str], OpfRow], workers: int, limit: float
+    cases: list[BenchCase], solver: str, known: dict[tuple[str, str], OpfRow], workers: int, limit: float
 ) -> Iterator[OpfRow]:
     """Solve what is not known yet, several cases at a time."""
     missing = [case for case in cases if (case.name, solver) not in known]
 
-    def solve(case: PublicCase) -> OpfRow:
+    def solve(case: BenchCase) -> OpfRow:
         return judged([opf_row(case, solver, 1, limit)], case.published)[0]
 
     pool = ThreadPoolExecutor(workers)
@@ -69,7 +69,7 @@ def solve_missing(
         pool.shutdown(cancel_futures=True)
 
 
-def counts(cases: list[PublicCase], known: dict[tuple[str, str], OpfRow], fallback: bool) -> None:
+def counts(cases: list[BenchCase], known: dict[tuple[str, str], OpfRow], fallback: bool) -> None:
     """Print, for each family, how many are at the published optimum, better, failed (and what became of them) or wrong."""
     for chosen in FAMILIES:
         names = [case.name for case in cases if family(case.name) == chosen]

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from auto_against_bisection import load_network
 from gridveil.bilevel.result import StepKind
 from gridveil.bilevel.run import Run
-from gridveil.core.band import CostTarget, TargetSource
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.methods import Solver
 from gridveil.privacy.curator import solve_at, solve_true
 from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
-from gridveil.sectors.model import build_model
-from gridveil.solvers.choose import engine_for
-from gridveil.solvers.ipopt import Engine
+from gridveil.sectors.registry import build_model
+from gridveil.solvers.backend import Backend
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
 from gridveil.study.trial import noise_stream
 
 Vector = NDArray[np.float64]
@@ -32,12 +34,12 @@ PAPERS = "case57_ieee,case89_pegase,case118_ieee,case162_ieee_dtc,case189_edin,c
 BETA = 0.01
 
 
-def distances(engine: Engine, noisy: Vector, band: CostTarget, truth: Vector, most: int) -> list[float]:
+def distances(backend: Backend, noisy: Vector, band: CostTarget, truth: Vector, most: int) -> list[float]:
     """Relative distance of the best point to the truth after 1, 2, …, ``most`` optimisations; NaN while there is none.
 
     Doubling, then halving, as Algorithm 1 does. A list of one if the high point is in the band; empty if there is none.
     """
-    run = Run(engine, noisy, band)
+    run = Run(backend, noisy, band)
     ending = run.start_from_highpoint()
     if run.highpoint is None:
         return []
@@ -64,17 +66,17 @@ def measure(name: str, alpha: float, seeds: int, most: int) -> None:
     """Print, for one network, the mean number of optimisations and the mean distance when runs stop after k."""
     case = load_network(name)
     model = build_model(case.network)
-    engine = engine_for(case.network, model, Solver.STRUCTURED)
-    cost = solve_true(case, model, engine.solve_afresh).cost
-    band = CostTarget(value=cost, beta=BETA * cost, source=TargetSource.PUBLIC)
+    backend = backend_for(model, Solver.STRUCTURED)
+    cost = solve_true(case, model, Solves(backend).afresh).cost
+    band = CostTarget(value=cost, beta=BETA * cost, source=CostTargetMode.PUBLIC)
     rows = []
     for seed in range(seeds):
         stream = noise_stream(name, seed)
-        noise = simulate_laplace(case.demand, epsilon=1.0, alpha=alpha, seed=stream, sites=NoiseSites.POSITIVE)
+        noise = simulate_laplace(case.values, epsilon=1.0, alpha=alpha, seed=stream, sites=NoiseSites.POSITIVE)
         noisy = model.layout.to_program(noise.values)
         rows.append(
             solve_at(
-                case.demand, lambda d, noisy=noisy: distances(engine, noisy, band, model.layout.to_program(d), most)
+                case.values, lambda d, noisy=noisy: distances(backend, noisy, band, model.layout.to_program(d), most)
             )
         )
     rows = [row for row in rows if row]

@@ -19,8 +19,8 @@ from gridveil.core.choices import Formulation
 from gridveil.privacy.curator import solve_true
 from gridveil.programs import Follower
 from gridveil.sectors.case import Case
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import Model, build_model
+from gridveil.sectors.model import Model
+from gridveil.sectors.registry import build_model, load_case
 from linear_oracle import linear_optimum
 from references import nesta_optima, pglib_baseline
 
@@ -45,7 +45,7 @@ def wanted() -> list[tuple[str, str, Formulation, float]]:
 
 def true_data(case: Case, model: Model) -> NDArray[np.float64]:
     """The program's d at the demands of the file: these are public benchmark cases."""
-    return model.layout.to_program(case.demand.reveal())
+    return model.layout.to_program(case.values.reveal())
 
 
 def main() -> int:

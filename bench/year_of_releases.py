@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.band import Tolerance
 from gridveil.core.parallel import all_cores
-from gridveil.sectors.load import load_case
+from gridveil.sectors.registry import load_case
 from gridveil.service.series import release_series
 from gridveil.service.settings import ReleaseSettings
 from gridveil.solvers.structured import warm_up
@@ -48,7 +48,7 @@ def main() -> None:
     warm_up()
     case = load_case(options.case)
     settings = ReleaseSettings(epsilon="1", alpha=options.alpha, beta=Tolerance.parse(options.beta), seed=options.seed)
-    demands = [case.demand.scaled(scale) for scale in load_pattern(options.hours)]
+    demands = [case.values.scaled(scale) for scale in load_pattern(options.hours)]
     clock = time.perf_counter()
     rows = release_series(case, demands, settings, None, workers=options.workers)
     seconds = time.perf_counter() - clock

@@ -5,6 +5,7 @@ Run ``python tests/command_line_page.py`` after a change of the command line; a 
 
 from __future__ import annotations
 
+import textwrap
 import types
 from collections.abc import Iterator
 from enum import Enum
@@ -16,6 +17,7 @@ import typer
 from gridveil.cli.main import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command-line.md"
+WIDTH = 120
 EVERYWHERE = ("as_json", "quiet", "verbose")
 GAS = ("preset", "slack", "sound_speed", "flow_base", "demand_unit")
 INTRODUCTION = """\
@@ -23,8 +25,8 @@ INTRODUCTION = """\
 
 <!-- Made by tests/command_line_page.py from the commands themselves: do not edit. -->
 
-`gridveil COMMAND --help` says the same. `gridveil --version` prints the version, and `gridveil --install-completion` teaches your
-shell to complete commands, options and case names.
+`gridveil COMMAND --help` prints the same text. `gridveil --version` prints the version.
+`gridveil --install-completion` installs shell completion for commands, options and case names.
 
 A CASE is the path of a [case file](file-formats.md#case-files), or a built-in name (`gridveil inspect --list`).
 
@@ -34,15 +36,17 @@ Every command has
 |---|---|
 | `--json` | Print one JSON object on standard output and nothing else. |
 | `--quiet`, `-q` | Print nothing but errors (and what --json asks for). |
-| `--verbose`, `-v` | Say each step on standard error. |
+| `--verbose`, `-v` | Report each step on standard error. |
 
-Exit codes: 0 done, 1 an audit found something or a bug struck, 2 bad input (one line says what is wrong and what to do), 3 no
-solution or release, 130 stopped by Ctrl-C. Progress and notes go to standard error; colours appear on a terminal only.
+Exit codes: 0 done, 1 an audit failed or an unexpected error occurred, 2 bad input (one line states the problem and the
+remedy), 3 no solution or no release, 130 interrupted by Ctrl-C. Progress and notes go to standard error. Colours appear
+on a terminal only.
 """
 GAS_PART = """
 ## Boundary conditions of gas networks
 
-`inspect`, `solve`, `release`, `audit` and `explore` take these for [gas networks](../guides/gas.md):
+`inspect`, `solve`, `release`, `audit`, `explore` and `ledger create` accept these options for
+[gas networks](../guides/gas.md). `ledger show` accepts the first three.
 
 | option | meaning | default |
 |---|---|---|
@@ -50,7 +54,7 @@ GAS_PART = """
 
 
 def leaves(group: Any, path: tuple[str, ...] = ("gridveil",)) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Give every command with its full name."""
+    """Every command with its full name."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from leaves(command, (*path, name))
@@ -59,19 +63,21 @@ def leaves(group: Any, path: tuple[str, ...] = ("gridveil",)) -> Iterator[tuple[
 
 
 def page() -> str:
-    """Give the whole page."""
+    """The whole page."""
     found = list(leaves(typer.main.get_command(app)))
     shared = {parameter.name: row(command, parameter) for _, command in found for parameter in command.params}
     return INTRODUCTION + "".join(part(*one) for one in found) + GAS_PART + "\n".join(map(shared.get, GAS)) + "\n"
 
 
 def part(path: tuple[str, ...], command: Any) -> str:
-    """Give what the page says of one command."""
+    """What the page says of one command."""
     *words, example = command.help.split("\n\n")
     arguments = [one for one in command.params if not one.opts[0].startswith("-")]
     options = [one for one in command.params if one not in arguments and one.name not in (*EVERYWHERE, *GAS)]
     usage = " ".join([*path, *(one.metavar if one.required else f"[{one.metavar}]" for one in arguments)])
-    text = f"\n## {' '.join(path)}\n\n" + "\n\n".join(" ".join(paragraph.split()) for paragraph in words)
+    text = f"\n## {' '.join(path)}\n\n" + "\n\n".join(
+        textwrap.fill(" ".join(paragraph.split()), WIDTH) for paragraph in words
+    )
     text += f"\n\nExample: `{example.removeprefix('Example: ')}`\n\n`{usage} [OPTIONS]`\n\n"
     if arguments or options:
         text += "| option | meaning | default |\n|---|---|---|\n"
@@ -82,7 +88,7 @@ def part(path: tuple[str, ...], command: Any) -> str:
 
 
 def row(command: Any, parameter: Any) -> str:
-    """Give the row of one argument or option."""
+    """The row of one argument or option."""
     names = [parameter.metavar] if not parameter.opts[0].startswith("-") else parameter.opts + parameter.secondary_opts
     meaning, _, stated = (parameter.help or "").partition(" [default: ")
     choices = [member.value for member in enumeration(command, parameter.name)]
@@ -94,7 +100,9 @@ def row(command: Any, parameter: Any) -> str:
 
 
 def default(parameter: Any, stated: str) -> str:
-    """Give the default as the help states it, or as it is."""
+    """The default as the help states it, or as it is."""
+    if isinstance(parameter.show_default, str):
+        return f"`{parameter.show_default}`"
     value = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
     if stated or parameter.required:
         return stated or "required"
@@ -102,7 +110,7 @@ def default(parameter: Any, stated: str) -> str:
 
 
 def enumeration(command: Any, name: str) -> list[Enum]:
-    """Give the members of the enumeration that a parameter takes; none for other types."""
+    """The members of the enumeration that a parameter takes; none for other types."""
     hint = get_type_hints(command.callback).get(name)
     kinds = get_args(hint) if isinstance(hint, types.UnionType) else [hint]
     return [member for kind in kinds if isinstance(kind, type) and issubclass(kind, Enum) for member in kind]

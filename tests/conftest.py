@@ -14,8 +14,10 @@ from gridveil.cli import main
 from gridveil.core.choices import Formulation
 from gridveil.programs import Follower, FollowerSolution
 from gridveil.sectors.case import Case
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
+from gridveil.sectors.model import Model
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.backend import Answer, Backend
+from gridveil.solvers.solves import Solves
 
 Row = list[float]
 
@@ -85,9 +87,22 @@ def two_bus_net() -> Matpower:
 def optimum(case: Case, formulation: Formulation = Formulation.AC) -> FollowerSolution:
     """O at the case's own demands; fails the test if the solver does not converge."""
     model = build_model(case.network, formulation)
-    solution = Follower(model.program).solve(model.layout.to_program(case.demand.reveal()))
+    solution = Follower(model.program).solve(model.layout.to_program(case.values.reveal()))
     assert solution.converged, solution.detail
     return solution
+
+
+def solve_true(case: Case, model: Model, backend: Backend) -> Answer:
+    """O at the case's own demands by a given backend, from public starts."""
+    return Solves(backend).afresh(model.layout.to_program(case.values.reveal()))
+
+
+@pytest.fixture(autouse=True)
+def ledger_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own for the ledgers of each test, so that none is charged to those of the person who runs it."""
+    folder = tmp_path_factory.mktemp("gridveil-home")
+    monkeypatch.setenv("GRIDVEIL_HOME", str(folder))
+    return folder
 
 
 @pytest.fixture

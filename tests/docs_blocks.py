@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-RECORDS = ("measured.md", "study/", "bench/", "screenshots/")  # what was measured: shown, not run
+RECORDS = ("results/", "study/", "screenshots/")  # what was measured: shown, not run
 RUN, SHOWN = {"sh", "python"}, {"text", "toml", "yaml", "json"}
 
 # Why a block is not run. A new reason has to be written here, where somebody reads it.
@@ -49,7 +49,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Give the pages that people work with: all but records of measurements."""
+    """Pages that people work with: all but records of measurements."""
     found = [page for page in sorted(DOCS.rglob("*.md")) if not str(page.relative_to(DOCS)).startswith(RECORDS)]
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found]
 

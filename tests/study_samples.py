@@ -11,9 +11,9 @@ import pandas as pd
 
 from gridveil.core.methods import Method, Solver
 from gridveil.privacy.mechanisms.simulation import NoiseSites
-from gridveil.study.outcome import FAILED, Outcome
+from gridveil.study.outcome import FAILED, TaskOutcome
 from gridveil.study.store import open_store
-from gridveil.study.study_file import Cell, Limits, NetworkEntry, Study
+from gridveil.study.study_file import Limits, NetworkEntry, Setting, Study
 
 
 def step(kind: str, delta: float, cost: float | None, radius: float | None = None) -> dict[str, object]:
@@ -42,7 +42,7 @@ SEARCH = (
 AT_ONCE = (step("highpoint", 0.0025, 99.5), step("verification", 0.0025, 99.5))
 
 
-def outcome(seed: int = 0, *, steps: Sequence[dict[str, object]] = SEARCH, **changes: object) -> Outcome:
+def outcome(seed: int = 0, *, steps: Sequence[dict[str, object]] = SEARCH, **changes: object) -> TaskOutcome:
     """A verified run on NESTA's case14_ieee at the paper's setting, with a cost target of 100, but for the changes."""
     values: dict[str, object] = {
         "network": "case14_ieee",
@@ -79,10 +79,10 @@ def outcome(seed: int = 0, *, steps: Sequence[dict[str, object]] = SEARCH, **cha
     }
     unknown = set(changes) - set(values)
     assert not unknown, unknown
-    return Outcome(**(values | changes))  # type: ignore[arg-type]
+    return TaskOutcome(**(values | changes))  # type: ignore[arg-type]
 
 
-def unverified(seed: int, **changes: object) -> Outcome:
+def unverified(seed: int, **changes: object) -> TaskOutcome:
     """A run that found a high point and then no release, after 9 s."""
     nothing = {"cost": None, "delta": None, "released_distance": None, "seconds": 9.0, "optimisations": 13}
     steps = [step("highpoint", 0.01, 90.0), step("doubling", 0.04, None)]
@@ -90,7 +90,7 @@ def unverified(seed: int, **changes: object) -> Outcome:
     return outcome(seed, steps=steps, **(nothing | ending | changes))
 
 
-def crashed(seed: int, **changes: object) -> Outcome:
+def crashed(seed: int, **changes: object) -> TaskOutcome:
     """A task that gave no result at all: zeros stand where it has no number."""
     names = ("true_cost", "cost", "highpoint_cost", "delta", "highpoint_delta", "noisy_distance", "highpoint_distance")
     nothing = dict.fromkeys((*names, "released_distance", "rank_correlation", "worst_violation"))
@@ -99,15 +99,15 @@ def crashed(seed: int, **changes: object) -> Outcome:
     return outcome(seed, steps=(), **(nothing | zeros | ending | changes))
 
 
-def frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+def frame(outcomes: Sequence[TaskOutcome]) -> pd.DataFrame:
     """The outcomes as ``read_outcomes`` gives them: a missing number is NaN."""
-    names = [field.name for field in fields(Outcome)]
+    names = [field.name for field in fields(TaskOutcome)]
     made = pd.DataFrame([[getattr(one, name) for name in names] for one in outcomes], columns=names)
-    numbers = [field.name for field in fields(Outcome) if "float" in str(field.type)]
+    numbers = [field.name for field in fields(TaskOutcome) if "float" in str(field.type)]
     return made.astype(dict.fromkeys(numbers, "float64"))
 
 
-def write_store(path: Path, outcomes: Sequence[Outcome], *, files: bool = True, name: str = "sample") -> Path:
+def write_store(path: Path, outcomes: Sequence[TaskOutcome], *, files: bool = True, name: str = "sample") -> Path:
     """A real store with these rows. ``files``: its networks are files, as the paper's are, and not names."""
     networks = {one.network: one for one in outcomes}
     study = Study(
@@ -123,7 +123,7 @@ def write_store(path: Path, outcomes: Sequence[Outcome], *, files: bool = True, 
             )
             for label, one in networks.items()
         ),
-        cells=tuple(Cell(alpha=a, beta=b) for a, b in sorted({(one.alpha, one.beta) for one in outcomes})),
+        cells=tuple(Setting(alpha=a, beta=b) for a, b in sorted({(one.alpha, one.beta) for one in outcomes})),
         epsilon=outcomes[0].epsilon,
         methods=tuple(Method(method) for method in sorted({one.method for one in outcomes})),
         seeds=tuple(sorted({one.seed for one in outcomes})),

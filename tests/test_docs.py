@@ -21,10 +21,14 @@ import command_line_page
 import gridveil
 from docs_blocks import DOCS, REASONS, ROOT, RUN, SHOWN, blocks, pages, run_page
 from gridveil.cli.main import app
-from gridveil.core.secret import SecretDemand
-from gridveil.privacy.mechanisms.simulation import simulate_laplace
-from gridveil.study.outcome import Outcome
+from gridveil.privacy.mechanisms import mechanism_for
+from gridveil.privacy.mechanisms.exact_sampling import SeededEntropy
+from gridveil.privacy.noisy import MechanismFacts, NoisySum
+from gridveil.sectors.program import ProgramNetwork
+from gridveil.study.outcome import TaskOutcome
+from test_walls import LEFT_TO_RIGHT
 
+ARCHITECTURE = DOCS / "architecture.md"
 OWN_PROBLEM = DOCS / "own-problem.md"
 RUNNABLE = [
     page
@@ -114,16 +118,41 @@ def test_names_of_the_mathematics_exist():
         assert homes and any(hasattr(home, first) for home in homes), (modules, names)
 
 
+def test_paths_of_the_architecture_exist():
+    """Every file and folder that the page names, from the root or from the package; ``<kind>`` stands for any."""
+    rooms = "|".join(LEFT_TO_RIGHT)
+    named = set(re.findall(rf"`((?:src|tests|docs|{rooms})/[\w./<>-]*|mkdocs\.yml)`", ARCHITECTURE.read_text()))
+    assert len(named) > 25
+    for name in named:
+        pattern = re.sub(r"<\w+>", "*", name)
+        assert any(list(home.glob(pattern)) for home in (ROOT, ROOT / "src" / "gridveil")), name
+
+
+def test_architecture_states_the_order_of_the_rooms():
+    rooms = [room for room in LEFT_TO_RIGHT if room not in ("testing", "__init__")]
+    for page in (ARCHITECTURE, ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        assert " → ".join(rooms) in " ".join(page.read_text().split()), page
+
+
 def test_every_column_and_field_is_explained():
     columns = set(CODE_NAME.findall((DOCS / "reference" / "study-files.md").read_text()))
-    assert {field.name for field in fields(Outcome)} <= columns
+    assert {field.name for field in fields(TaskOutcome)} <= columns
     text = (DOCS / "reference" / "file-formats.md").read_text()
     known = {part for name in CODE_NAME.findall(text) for part in name.split(".")}
-    assert keys(gridveil.load("veil2").release(epsilon=1, alpha="0.1", beta="5%", seed=1).card) <= known
+    # A real release: the card of a simulation has no data set.
+    card = gridveil.load("veil9").release(epsilon=1, alpha="10MVA", beta="5%", budget=1).card
+    assert {"draws", "lattice_step", "error_at_95_percent"} <= keys(card) <= known
+    draw = fields(MechanismFacts) + fields(NoisySum)
+    assert {field.name for field in draw} - {"charge_id"} <= known
 
 
-def keys(card: dict[str, object]) -> set[str]:
-    return {name for key, value in card.items() for name in (key, *(keys(value) if isinstance(value, dict) else ()))}
+def keys(value: object) -> set[str]:
+    """All keys of a card: those of its parts and of the rows of its lists too."""
+    if isinstance(value, list):
+        return {name for row in value for name in keys(row)}
+    if isinstance(value, dict):
+        return set(value) | keys(list(value.values()))
+    return set()
 
 
 class _Page(HTMLParser):
@@ -202,16 +231,20 @@ NEED = np.array([8.0, 5.0, 6.0, 1.0])
 def test_worked_examples_find_the_bilevel_optimum(tmp_path):
     """O is linear in d near the band, so the true optimum is the projection of d̃ on the half-space O ≥ f̃ − β."""
     examples = [
-        ([30.0, 25.0, 20.0], 2.0, 4, cost_of_capacities, np.full(3, -35.0)),
-        ([4.0, 7.0, 3.0, 5.0], 0.5, 11, cost_of_prices, NEED),
+        ([30.0, 25.0, 20.0], "2", 7, cost_of_capacities, np.full(3, -35.0)),
+        ([4.0, 7.0, 3.0, 5.0], "0.5", 10, cost_of_prices, NEED),
     ]
-    for left, (truth, alpha, seed, optimum, direction) in zip(run_page(OWN_PROBLEM, tmp_path), examples, strict=True):
+    *simulated, real = run_page(OWN_PROBLEM, tmp_path)
+    assert real["result"].verified
+    for left, (truth, alpha, seed, optimum, direction) in zip(simulated, examples, strict=True):
         result, target = left["result"], optimum(np.array(truth))
         assert result.verified and result.optimisations > 1
         assert abs(optimum(result.d) / target - 1) <= 0.01
         assert result.cost == pytest.approx(optimum(result.d), rel=1e-6)
-        noisy = simulate_laplace(SecretDemand(np.array(truth)), epsilon=1.0, alpha=alpha, seed=seed).values
+        field = ProgramNetwork(left["program"]).field("unit")
+        noisy = mechanism_for(field, epsilon="1", alpha=alpha, entropy=SeededEntropy(seed, 0)).draw(np.array(truth))
         assert result.delta == pytest.approx(float(np.sum((result.d - noisy) ** 2)), rel=1e-6)
         missing = 0.99 * target - optimum(noisy)
+        assert missing > 0  # the noisy data lie below the band, so that there is something to find
         best = missing**2 / float(direction @ direction)
         assert best - 1e-6 <= result.delta <= best * (1 + 2e-3) + 1e-6

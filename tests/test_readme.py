@@ -8,6 +8,7 @@ import yaml
 
 from docs_blocks import ROOT, run_page
 from gridveil.privacy.ledger import Ledger
+from gridveil.privacy.ledger_book import LedgerBook
 
 
 def test_first_hour(tmp_path):
@@ -17,10 +18,14 @@ def test_first_hour(tmp_path):
             "network.m",
             "card.yaml",
             "card.html",
+            "registry.yaml",
         }
         assert (tmp_path / folder / "curator" / "report.html").stat().st_size > 10_000
-        assert yaml.safe_load((tmp_path / folder / "public" / "card.yaml").read_text())["simulation"] is False
-    assert Ledger.open(tmp_path / "mygrid.m.ledger").spent == 1  # the wider band used the same noise
+        card = yaml.safe_load((tmp_path / folder / "public" / "card.yaml").read_text())
+        assert card["simulation"] is False and card["cost_target"]["mode"] == "private"
+    # One ledger for the network under both names, and nothing spent on the wider band, which used the same noise.
+    (ledger,) = (Ledger.open(entry.path) for entry in LedgerBook().entries())
+    assert (ledger.spent, ledger.cap, ledger.unit) == (2, 3, "MVA")
     assert "<html" in (tmp_path / "small.html").read_text()
     assert (tmp_path / "explored" / "explore.html").exists()
 

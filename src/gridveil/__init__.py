@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from gridveil.api.load import load
     from gridveil.privacy.ledger import Ledger
     from gridveil.programs import ParametricProgram
-    from gridveil.sectors.load import load_case
+    from gridveil.sectors.registry import load_case
     from gridveil.service.own_problem import protect
 
 __version__ = "0.1.0"
@@ -20,7 +20,7 @@ _HOMES = {
     "Ledger": "gridveil.privacy.ledger",
     "ParametricProgram": "gridveil.programs",
     "load": "gridveil.api.load",
-    "load_case": "gridveil.sectors.load",
+    "load_case": "gridveil.sectors.registry",
     "protect": "gridveil.service.own_problem",
 }
 

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 import gridveil
-import gridveil.service.pipeline
+import gridveil.service.release
 from conftest import two_bus_net
 from gridveil.api.html import facts_html, grid_html
 from gridveil.core.errors import InputError, NoReleaseError
-from gridveil.privacy.ledger import Ledger
+from gridveil.service.budget import ledger_of
 
 EVIL = "<script>alert(1)"
 SECRETS = ("41.75", "13.25", "0.4175", "0.1325", "43.8")  # P and Q of the two-bus file, per unit, and |S|
@@ -34,12 +34,18 @@ def own_folder(tmp_path, monkeypatch):
 def two_bus(tmp_path):
     path = tmp_path / f"{EVIL}.m"
     path.write_text(two_bus_net().text())
-    return gridveil.load(path)
+    (tmp_path / "sites.csv").write_text("2\n")
+    return gridveil.load(path, sites=str(tmp_path / "sites.csv"))
 
 
 @pytest.fixture(scope="module")
-def veil9_release():
-    return gridveil.load("veil9").release(epsilon=1, alpha=0.1, beta="1%", seed=8)
+def veil9():
+    return gridveil.load("veil9")
+
+
+@pytest.fixture(scope="module")
+def veil9_release(veil9):
+    return veil9.release(epsilon=1, alpha=0.1, beta="1%", seed=8)
 
 
 @pytest.mark.parametrize(("formulation", "cost"), [("ac", 2178.1), ("dc", 2051.5)])
@@ -48,7 +54,7 @@ def test_solve_gives_the_published_optimum_and_a_balanced_operating_point(formul
     result = case.solve(formulation=formulation)
     assert (result.status, result.cost) == ("converged", pytest.approx(cost, rel=1e-4))
     frames = result.to_pandas()
-    demand = 100 * case.case.demand.reveal().sum()
+    demand = 100 * case.case.values.reveal().sum()
     losses = result.dispatch.p_mw.sum() - demand.real
     if formulation == "dc":
         assert losses == pytest.approx(0, abs=1e-3)
@@ -91,16 +97,18 @@ def test_a_seeded_release_is_that_of_the_command_line(cli, tmp_path, veil9_relea
         veil9_release.save(tmp_path / "api")
 
 
-def test_released_demands_are_public_and_true_ones_only_on_request(veil9_release, tmp_path):
-    truth = 100 * gridveil.load("veil9").case.demand.reveal()
+def test_released_demands_are_public_and_true_ones_only_on_request(veil9, veil9_release, tmp_path, ledger_home):
+    truth = 100 * gridveil.load("veil9").case.values.reveal()
     public = veil9_release.to_pandas()
     assert list(public.columns) == ["bus", "p_mw", "q_mvar"]
     assert np.allclose(public.p_mw + 1j * public.q_mvar, 100 * veil9_release.demand)
     private = veil9_release.curator.to_pandas()
     assert np.allclose(private.true_p_mw + 1j * private.true_q_mvar, truth)
     assert np.allclose(private.released_p_mw, public.p_mw)
-    assert gridveil.load("veil9").release(beta="5%", reuse=veil9_release).simulation
-    assert list(tmp_path.iterdir()) == []  # a simulation needs no ledger, and leaves none
+    assert veil9.release(beta="5%", seed=8, reuse=veil9_release).simulation
+    assert (
+        list(tmp_path.iterdir()) == list(ledger_home.iterdir()) == []
+    )  # a simulation needs no ledger, and leaves none
     assert "curator" not in veil9_release.summary() and 0 < veil9_release.curator.distances.distance_released < 2
 
 
@@ -137,20 +145,23 @@ def test_public_frames_show_sites_without_demands(two_bus):
 
 
 def test_a_release_is_charged_and_its_draw_can_be_used_again_for_nothing(two_bus, tmp_path):
-    result = two_bus.release(epsilon=0.5, alpha=0.1, beta="40%", budget=1, solver="ipopt")
-    book = Ledger.open(tmp_path / f"{EVIL}.m.ledger")
+    result = two_bus.release(epsilon=0.5, alpha=0.01, beta="40%", budget=1, solver="ipopt")
+    book = ledger_of(two_bus.case)
     assert not result.simulation and "NOT PRIVATE" not in repr(result)
     again = two_bus.release(beta="50%", reuse=result, solver="ipopt")
     result.save(tmp_path / "out")
-    from_folder = gridveil.load(two_bus.source).release(beta="45%", reuse=tmp_path / "out", solver="ipopt")
+    loaded = gridveil.load(two_bus.source, sites=str(tmp_path / "sites.csv"))
+    from_folder = loaded.release(beta="45%", reuse=tmp_path / "out", solver="ipopt")
     assert np.array_equal(again.draw.noisy.values, from_folder.draw.noisy.values)
     assert two_bus.draws == [result.draw]
     history = book.history()
-    assert (len(history.charges), history.spent, history.cap) == (1, Fraction(1, 2), 1)
-    with pytest.raises(InputError, match=r"ε = 0.5 at α = 0.1"):
+    assert (len(history.charges), history.spent, history.cap) == (2, Fraction(1, 2), 1)
+    with pytest.raises(InputError, match=r"ε = 0.5 and α = 1 MVA"):
         two_bus.release(epsilon=1, beta="50%", reuse=result)
-    with pytest.raises(InputError, match="sites do not match"):
-        gridveil.load("veil9").release(beta="50%", reuse=result)
+    with pytest.raises(InputError, match="not made from this case"):
+        gridveil.load("veil9").release(beta="50%", budget=1, alpha=0.1, reuse=result)
+    with pytest.raises(InputError, match="made from other data"):
+        gridveil.load("veil9").release(beta="50%", reuse=tmp_path / "out")
 
 
 def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch):
@@ -158,9 +169,9 @@ def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch)
         raise NoReleaseError("no release")
 
     with monkeypatch.context() as patch:
-        patch.setattr(gridveil.service.pipeline, "repair", fail)
+        patch.setattr(gridveil.service.release, "repair", fail)
         with pytest.raises(NoReleaseError) as caught:
-            two_bus.release(epsilon=1, alpha=0.1, beta="40%", solver="ipopt")
+            two_bus.release(epsilon=1, alpha=0.01, beta="40%", budget=1, solver="ipopt")
     assert "reuse=case.draws[-1]" in caught.value.__notes__[0]
     rescued = two_bus.release(beta="40%", reuse=two_bus.draws[-1], solver="ipopt")
     assert rescued.draw is two_bus.draws[0] and len(two_bus.draws) == 1
@@ -174,12 +185,21 @@ def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch)
         ({"beta": "1%", "method": "magic"}, "choose one of auto, bisection"),
         ({"beta": "1%", "epsilon": -1}, "epsilon"),
         ({"beta": "1%", "cost_target": "forecast"}, "forecast"),
+        ({"beta": "1%", "cost_target": "forecast", "forecast_cost": 0.0}, "beta as an amount"),
+        ({"beta": "1%", "cost_target": "public"}, "declare_cost_public=True"),
     ],
 )
-def test_what_cannot_be_released_is_said_before_anything_is_charged(two_bus, tmp_path, options, words):
+def test_what_cannot_be_released_is_said_before_a_ledger_is_made(two_bus, ledger_home, options, words):
     with pytest.raises(InputError, match=words):
-        two_bus.release(**({"epsilon": 1, "alpha": 0.1} | options))
-    assert [path.suffix for path in tmp_path.iterdir()] == [".m"]
+        two_bus.release(**({"epsilon": 1, "alpha": 0.1, "budget": 1} | options))
+    assert list(ledger_home.iterdir()) == []
+
+
+def test_a_draw_without_a_ledger_or_with_undeclared_sites_is_refused(two_bus):
+    with pytest.raises(InputError, match="budget"):
+        two_bus.release(epsilon=1, alpha=0.1, beta="1%")
+    with pytest.raises(InputError, match="read off their demands"):
+        gridveil.load(two_bus.source).release(epsilon=1, alpha=0.1, beta="1%", budget=1)
 
 
 def test_a_page_that_fails_does_not_take_the_release_with_it(two_bus, tmp_path, monkeypatch):
@@ -194,7 +214,7 @@ def test_a_page_that_fails_does_not_take_the_release_with_it(two_bus, tmp_path, 
 
 
 def test_plots_give_axes_of_public_quantities(veil9_release):
-    truth = 100 * gridveil.load("veil9").case.demand.reveal()
+    truth = 100 * gridveil.load("veil9").case.values.reveal()
     bars = veil9_release.plot.demand()
     heights = np.array([patch.get_height() for patch in bars.patches])
     assert np.allclose(heights, 100 * veil9_release.demand.real)

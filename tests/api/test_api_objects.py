@@ -14,7 +14,7 @@ import pytest
 import gridveil
 from gridveil.api import objects
 from gridveil.core.errors import InputError
-from gridveil.sectors.load import load_case
+from gridveil.sectors.registry import load_case
 
 EVIL = "<script>alert(1)</script>"
 
@@ -49,7 +49,7 @@ def test_pandapower_there_and_back(pandapower, only_private):
     case = gridveil.load(net)
     assert case.solve().cost == pytest.approx(5296.69, rel=1e-6)
     assert EVIL not in case._repr_html_() and "&lt;script&gt;" in case._repr_html_()
-    assert case.case.demand.reveal().sum() == pytest.approx(3.15 + 1.15j)
+    assert case.case.values.reveal().sum() == pytest.approx(3.15 + 1.15j)
 
     result = case.release(epsilon=1, alpha=0.1, beta="1%", seed=2)
     assert EVIL not in result._repr_html_()
@@ -90,7 +90,7 @@ def pypsa_network():
 
 def test_pypsa_there_and_back(pypsa_network, only_private):
     case = gridveil.load(pypsa_network)
-    assert np.allclose(case.case.demand.reveal(), [80 + 5j, 70 + 8j]) and case.network.base_mva == 1
+    assert np.allclose(case.case.values.reveal(), [80 + 5j, 70 + 8j]) and case.network.base_mva == 1
     assert "Slack" not in set(pypsa_network.generators.control)  # the user's object stays as it was
     result = case.release(epsilon=1, alpha=2, beta="1%", seed=2)
     back = result.to_pypsa()

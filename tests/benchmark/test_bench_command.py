@@ -87,7 +87,7 @@ def test_who_crashes_has_a_row(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_who_is_not_installed_has_a_row(monkeypatch: pytest.MonkeyPatch):
-    absent = registry.Entry(title="", module="", contestant="", needs=("no_such_package",), tolerances="")
+    absent = registry.ContestantEntry(title="", module="", contestant="", needs=("no_such_package",), tolerances="")
     monkeypatch.setitem(registry.ALL, "pypower", absent)
     (row,) = json.loads(run("--cases", "veil2", "--solvers", "pypower", "--no-releases", "--json"))["results"]
     assert (row["status"], row["note"], row["cost"]) == ("not installed", "needs no_such_package", None)
@@ -147,7 +147,7 @@ def test_settings_that_make_no_sense_are_refused(wrong):
 
 def test_a_folder_that_cannot_be_made_is_told_before_the_run(tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="choose another --out"):
+    with pytest.raises(InputError, match="name another folder with --out"):
         run("--cases", "veil2", "--out", str(tmp_path / "file"))
 
 

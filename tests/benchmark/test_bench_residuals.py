@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from conftest import Matpower
-from gridveil.benchmark.contestant import Answer, Point, Problem
+from gridveil.benchmark.contestant import BenchProblem, ContestantAnswer, Point
 from gridveil.benchmark.opf import check_answer
 from gridveil.benchmark.residuals import Violations, generation_cost, violations
 from gridveil.sectors.power.network import PowerNetwork
@@ -115,9 +115,9 @@ def test_cost_of_a_dispatch(load_text):
 @pytest.mark.parametrize(("cost", "status"), [(0.0, "converged"), (1.0, "inaccurate"), (math.nan, "inaccurate")])
 def test_a_cost_that_is_not_that_of_the_dispatch_is_found_out(load_text, cost, status):
     network, demand = _lossless_pair(load_text)
-    problem = Problem(path=Path(), network=network, demand=demand)
+    problem = BenchProblem(path=Path(), network=network, demand=demand)
     spent = generation_cost(network, _flow().pg)
-    answer = Answer(converged=True, detail="", cost=spent + cost, iterations=None, point=_flow())
+    answer = ContestantAnswer(converged=True, detail="", cost=spent + cost, iterations=None, point=_flow())
     found = check_answer(problem, answer)
     assert found["status"] == status
     json.dumps(found, allow_nan=False)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closed_forms import Known, band, capacities, nearest_by_brute_force, one_dimensional, supply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from closed_forms import Known, band, capacities, nearest_by_brute_force, one_dimensional, supply
 from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import Ending, StepKind
-from gridveil.solvers.ipopt import Engine
+from gridveil.solvers.ipopt import IpoptBackend
+from gridveil.solvers.solves import Solves
 
 EXAMPLES = settings(max_examples=25, deadline=None)
 ETA = 1e-4
@@ -38,7 +40,7 @@ def grid_error(delta: float, reach: float, points: int = 801) -> float:
 def test_true_bilevel_optimum(known: Known, truth, noisy):
     truth, noisy = np.array(truth), np.array(noisy)
     target = band(known.optimum(truth), 0.02 * known.optimum(truth))
-    result = solve_bilevel(Engine(known.program), noisy, target, eta=ETA)
+    result = solve_bilevel(IpoptBackend(known.program), noisy, target, BisectionSettings(eta=ETA))
     assert result.verified, result.ending
     assert target.contains(known.optimum(result.d))
     assert result.cost == pytest.approx(known.optimum(result.d), rel=1e-5)
@@ -50,7 +52,7 @@ def test_true_bilevel_optimum(known: Known, truth, noisy):
 
 def test_noisy_data_in_the_band_are_returned_exactly():
     known, noisy = one_dimensional(), np.array([2.001])
-    result = solve_bilevel(Engine(known.program), noisy, band(known.optimum(np.array([2.0])), 0.1))
+    result = solve_bilevel(IpoptBackend(known.program), noisy, band(known.optimum(np.array([2.0])), 0.1))
     assert result.ending is Ending.NOISY_IN_BAND
     assert result.delta == 0.0
     assert result.d.tobytes() == noisy.tobytes()
@@ -59,7 +61,7 @@ def test_noisy_data_in_the_band_are_returned_exactly():
 def test_history_and_count():
     """One evaluation for the high point and one per call to O↑; each push respects its radius, doubling before bisection."""
     known = one_dimensional()
-    result = solve_bilevel(Engine(known.program), np.array([0.3]), band(4.0, 0.04), eta=1e-3)
+    result = solve_bilevel(IpoptBackend(known.program), np.array([0.3]), band(4.0, 0.04), BisectionSettings(eta=1e-3))
     kinds = [step.kind for step in result.history]
     pushes = [step for step in result.history if step.kind in (StepKind.DOUBLING, StepKind.BISECTION)]
     assert kinds[0] is StepKind.HIGHPOINT and kinds[-1] is StepKind.VERIFICATION
@@ -88,24 +90,25 @@ def test_theorem_1_and_both_lemmas(weights, slopes, data):
     noise = np.array(data.draw(st.lists(st.floats(-1.5, 1.5), min_size=n, max_size=n)))
     noisy, cost = truth + noise, known.optimum(truth)
     target = band(cost * (1 + data.draw(st.floats(-0.01, 0.01))), 0.02 * cost)  # β ≥ |f° − f̃|
-    engine = Engine(known.program)
-    result = solve_bilevel(engine, noisy, target, eta=ETA)
+    backend = IpoptBackend(known.program)
+    solves = Solves(backend)
+    result = solve_bilevel(backend, noisy, target, BisectionSettings(eta=ETA))
 
     assert result.verified, result.ending
     assert target.contains(known.optimum(result.d))
     slack = np.sqrt(ETA) + 2e-3
     assert np.linalg.norm(result.d - truth) <= 2 * np.linalg.norm(noisy - truth) + slack  # Theorem 1
 
-    start = engine.highpoint(noisy, target)
+    start = solves.highpoint(noisy, target)
     far = float(noise @ noise)
-    pushed = engine.push(noisy, target, far + 1e-6, [start])
+    pushed = solves.push(noisy, target, far + 1e-6, [start])
     assert pushed.converged
     assert known.optimum(pushed.d) >= target.lower - 1e-5 * cost  # Lemma 1
     assert known.optimum(pushed.d) <= target.upper + 1e-5 * cost
 
     radius = result.delta / 4
     if radius > 1e-3:
-        nearer = engine.push(noisy, target, radius, [start])
+        nearer = solves.push(noisy, target, radius, [start])
         if nearer.converged and known.optimum(nearer.d) < target.lower:  # Lemma 2: then no feasible point is as near
             rng = np.random.default_rng(0)
             directions = rng.normal(size=(500, n))
@@ -122,6 +125,6 @@ def test_released_data_respect_their_bounds(noisy, lower):
 
     program = replace(known.program, d_lower=np.full(2, lower), d_upper=np.full(2, 5.0))
     target = band(known.optimum(np.array([2.0, 2.0])), 0.5)
-    result = solve_bilevel(Engine(program), np.array(noisy), target)
+    result = solve_bilevel(IpoptBackend(program), np.array(noisy), target)
     assert result.verified, result.ending
     assert np.all(result.d >= lower - 1e-6) and np.all(result.d <= 5.0 + 1e-6)

@@ -6,23 +6,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_forms import Known, band, capacities, nearest_by_brute_force, one_dimensional, supply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import nesta
-from gridveil.bilevel.methods import auto
+from closed_forms import Known, band, capacities, nearest_by_brute_force, one_dimensional, supply
+from conftest import nesta, solve_true
 from gridveil.bilevel.methods.algorithm1 import solve_bilevel
 from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.bilevel.methods.settings import AutoSettings, BisectionSettings
 from gridveil.bilevel.result import Ending, StepKind
-from gridveil.core.band import TargetSource, Tolerance
-from gridveil.privacy.curator import solve_true
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import CostTargetMode
 from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
 from gridveil.programs import Status
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
-from gridveil.solvers.ipopt import Engine
-from gridveil.solvers.structured_backend import StructuredEngine
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.backend import Effort
+from gridveil.solvers.ipopt import IpoptBackend
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
 from gridveil.study.trial import noise_stream
 
 WORST = 1.001
@@ -44,7 +45,7 @@ WORST = 1.001
 def test_true_bilevel_optimum(known: Known, truth, noisy):
     truth, noisy = np.array(truth), np.array(noisy)
     target = band(known.optimum(truth), 0.02 * known.optimum(truth))
-    result = solve_auto(Engine(known.program), noisy, target)
+    result = solve_auto(IpoptBackend(known.program), noisy, target)
     assert result.verified, result.ending
     assert target.contains(known.optimum(result.d))
     best = nearest_by_brute_force(known, noisy, target, reach=8.0, points=2001)
@@ -61,8 +62,8 @@ def test_never_farther_than_algorithm_1_on_random_programs(data):
     truth = np.array(data.draw(st.lists(st.floats(0.5, 3.0), min_size=n, max_size=n)))
     noisy = truth + np.array(data.draw(st.lists(st.floats(-2.0, 2.0), min_size=n, max_size=n)))
     target = band(known.optimum(truth), 0.02 * known.optimum(truth))
-    engine = Engine(known.program)
-    auto, paper = solve_auto(engine, noisy, target), solve_bilevel(engine, noisy, target, eta=1e-6)
+    backend = IpoptBackend(known.program)
+    auto, paper = solve_auto(backend, noisy, target), solve_bilevel(backend, noisy, target, BisectionSettings(eta=1e-6))
     assert auto.verified and paper.verified
     assert target.contains(known.optimum(auto.d))
     assert auto.delta <= WORST * paper.delta + 1e-6
@@ -75,13 +76,16 @@ def test_never_farther_than_algorithm_1_on_random_programs(data):
 def test_never_farther_than_algorithm_1_on_networks(name, alpha):
     case = load_case(str(nesta(name)))
     model = build_model(case.network)
-    engine = Engine(model.program)
-    cost = solve_true(case, model, engine.solve_afresh).cost
-    target = Tolerance.parse("1%").around(cost, TargetSource.PUBLIC)
+    backend = IpoptBackend(model.program)
+    cost = solve_true(case, model, backend).cost
+    target = Tolerance.parse("1%").around(cost, CostTargetMode.PUBLIC)
     needed = 0
     for seed in range(6):
-        noisy = model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=alpha, seed=seed).values)
-        auto, paper = solve_auto(engine, noisy, target), solve_bilevel(engine, noisy, target, eta=1e-5)
+        noisy = model.layout.to_program(simulate_laplace(case.values, epsilon=1.0, alpha=alpha, seed=seed).values)
+        auto, paper = (
+            solve_auto(backend, noisy, target),
+            solve_bilevel(backend, noisy, target, BisectionSettings(eta=1e-5)),
+        )
         assert auto.verified and paper.verified
         assert auto.delta <= WORST * paper.delta + 1e-9
         if paper.optimisations > 1:
@@ -93,7 +97,7 @@ def test_never_farther_than_algorithm_1_on_networks(name, alpha):
 def test_cuts_alone_reach_the_band_of_a_convex_follower():
     """Where O is convex a cut lands in the band, and no push is needed but the one that checks."""
     known = supply([1.0, 2.0], [1.0, 4.0])
-    result = solve_auto(Engine(known.program), np.array([0.9, 1.2]), band(10.0, 0.1))
+    result = solve_auto(IpoptBackend(known.program), np.array([0.9, 1.2]), band(10.0, 0.1))
     kinds = [step.kind for step in result.history]
     assert kinds[:2] == [StepKind.HIGHPOINT, StepKind.CUT] and result.ending is Ending.POLISHED
     assert kinds.count(StepKind.ROOT) == 1 and kinds.count(StepKind.DOUBLING) == 0
@@ -103,34 +107,43 @@ def test_cuts_alone_reach_the_band_of_a_convex_follower():
 def test_without_cuts_the_root_search_still_finds_the_optimum():
     """Every price cut fails: the answer is Algorithm 1's."""
 
-    class NoCuts(Engine):
-        def cut(self, noisy, target, cut, start, warm):
-            return replace(super().cut(noisy, target, cut, start, warm), status=Status.FAILED)
+    class NoCuts(IpoptBackend):
+        def cut(self, noisy, band, half_space, *, start, effort=Effort.NEAR):
+            answer = super().cut(noisy, band, half_space, start=start, effort=effort)
+            return replace(answer, status=Status.FAILED)
 
     known, noisy, target = supply([1.0, 2.0], [1.0, 4.0]), np.array([0.2, 0.3]), band(10.0, 0.1)
-    auto, paper = solve_auto(NoCuts(known.program), noisy, target), solve_bilevel(Engine(known.program), noisy, target)
+    auto, paper = (
+        solve_auto(NoCuts(known.program), noisy, target),
+        solve_bilevel(IpoptBackend(known.program), noisy, target),
+    )
     assert auto.verified and auto.delta == pytest.approx(paper.delta, rel=2e-3)
 
 
 def test_nothing_outside_the_band_is_returned():
     program = replace(one_dimensional().program, d_upper=np.array([1.0]))
-    result = solve_auto(Engine(program), np.array([0.5]), band(10.0, 0.1))
+    result = solve_auto(IpoptBackend(program), np.array([0.5]), band(10.0, 0.1))
     assert result.ending is Ending.NO_BRACKET and result.d is None
-    assert solve_auto(Engine(one_dimensional().program), np.array([1.0]), band(-5.0, 1.0)).ending is Ending.NO_HIGHPOINT
+    assert (
+        solve_auto(IpoptBackend(one_dimensional().program), np.array([1.0]), band(-5.0, 1.0)).ending
+        is Ending.NO_HIGHPOINT
+    )
 
 
-def test_a_lower_optimum_that_a_fresh_solve_finds_is_cut_from_there():
+def test_a_lower_optimum_that_a_fresh_solve_finds_is_cut_from_there(monkeypatch):
     """Fresh solves find a tenth of β less than the follower does: one more cut, no new search."""
     known = supply([1.0, 2.0], [1.0, 4.0])
     optimum = known.optimum(np.array([1.0, 1.5]))
     target = band(optimum, 0.02 * optimum)
 
-    class Surprised(Engine):
-        def verify(self, joint, known, band):
-            solution = super().verify(joint, known, band)
-            return replace(solution, cost=solution.cost - 0.1 * band.beta)
+    verify = Solves.verify
 
-    result = solve_auto(Surprised(known.program), np.array([0.4, 1.1]), target)
+    def surprised(self, joint, known, band):
+        answer = verify(self, joint, known, band)
+        return replace(answer, cost=answer.cost - 0.1 * band.beta)
+
+    monkeypatch.setattr(Solves, "verify", surprised)
+    result = solve_auto(IpoptBackend(known.program), np.array([0.4, 1.1]), target)
     kinds = [step.kind for step in result.history]
     assert result.verified and kinds[-3:] == [StepKind.VERIFICATION, StepKind.CUT, StepKind.VERIFICATION], kinds
     assert not target.contains(result.history[-3].cost) and target.contains(result.cost)
@@ -140,20 +153,20 @@ def test_a_refused_point_of_a_network_is_cut_again_and_verified(monkeypatch):
     """A first fresh solve that finds an optimum below the band is what the next cut starts from."""
     case = load_case(str(nesta("case39_epri")))
     model = build_model(case.network)
-    engine = StructuredEngine(model.program, case.network)
-    target = Tolerance.parse("1%").around(solve_true(case, model, engine.solve_afresh).cost, TargetSource.PUBLIC)
+    backend = backend_for(model, "structured")
+    target = Tolerance.parse("1%").around(solve_true(case, model, backend).cost, CostTargetMode.PUBLIC)
     noise = simulate_laplace(
-        case.demand, epsilon=1.0, alpha=1.0, seed=noise_stream("case39_epri", 2), sites=NoiseSites.POSITIVE
+        case.values, epsilon=1.0, alpha=1.0, seed=noise_stream("case39_epri", 2), sites=NoiseSites.POSITIVE
     )
-    verify, verified = StructuredEngine.verify, []
+    verify, verified = Solves.verify, []
 
     def lower_at_first(self, joint, known, band):
         fresh = verify(self, joint, known, band)
         verified.append(joint)
         return replace(fresh, cost=fresh.cost - target.beta) if len(verified) == 1 else fresh
 
-    monkeypatch.setattr(StructuredEngine, "verify", lower_at_first)
-    result = solve_auto(engine, model.layout.to_program(noise.values), target)
+    monkeypatch.setattr(Solves, "verify", lower_at_first)
+    result = solve_auto(backend, model.layout.to_program(noise.values), target)
     kinds = [step.kind for step in result.history]
     at = kinds.index(StepKind.VERIFICATION)
     assert not target.contains(result.history[at].cost)
@@ -162,19 +175,18 @@ def test_a_refused_point_of_a_network_is_cut_again_and_verified(monkeypatch):
     assert verified[1].delta > verified[0].delta
 
 
-def test_a_cut_that_would_only_be_repeated_is_not_solved_again(monkeypatch):
+def test_a_cut_that_would_only_be_repeated_is_not_solved_again():
     """Fewer optimisations, and no release of case118 moves by more than such a cut promises."""
     case = load_case("case118_ieee")
     model = build_model(case.network)
-    engine = StructuredEngine(model.program, case.network)
-    target = Tolerance.parse("1%").around(solve_true(case, model, engine.solve_afresh).cost, TargetSource.PUBLIC)
+    backend = backend_for(model, "structured")
+    target = Tolerance.parse("1%").around(solve_true(case, model, backend).cost, CostTargetMode.PUBLIC)
     noisy = [
-        model.layout.to_program(simulate_laplace(case.demand, epsilon=1.0, alpha=0.1, seed=seed).values)
+        model.layout.to_program(simulate_laplace(case.values, epsilon=1.0, alpha=0.1, seed=seed).values)
         for seed in range(8)
     ]
-    found = [solve_auto(engine, values, target) for values in noisy]
-    monkeypatch.setattr(auto, "SAME_CUT", 0.0)
-    repeated = [solve_auto(engine, values, target) for values in noisy]
+    found = [solve_auto(backend, values, target) for values in noisy]
+    repeated = [solve_auto(backend, values, target, AutoSettings(same_cut=0.0)) for values in noisy]
     assert sum(a.optimisations for a in found) <= sum(b.optimisations for b in repeated) - 3
     for once, again in zip(found, repeated, strict=True):
         assert once.delta == pytest.approx(again.delta, rel=1e-4, abs=1e-12)

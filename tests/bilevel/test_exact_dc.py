@@ -6,27 +6,29 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_forms import band
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from test_failures import congested_triangle
 
+from closed_forms import band
 from conftest import Matpower
 from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.core.errors import InputError
 from gridveil.programs import Follower, Status
 from gridveil.sectors.power.case import power_case
 from gridveil.sectors.power.dcopf import dc_opf
 from gridveil.sectors.power.network import PowerNetwork
 from gridveil.sectors.power.read import read_power_file
-from gridveil.solvers.ipopt import Engine
+from gridveil.solvers.ipopt import IpoptBackend
+from gridveil.solvers.solves import Solves
 from linear_oracle import linear_optimum
 
 pytest.importorskip("pyscipopt")
 pytest.importorskip("clarabel")
 
-from gridveil.bilevel import exact_dc
+from gridveil.bilevel import exact_dc_programs
 from gridveil.bilevel.exact_dc import ExactStatus, exact_bilevel_dc
 
 SECONDS = 60.0
@@ -188,28 +190,29 @@ def random_net(rng: np.random.Generator, linear: bool) -> Matpower:
 def test_never_farther_than_algorithm_1_nor_than_any_sample(network_of, seed, linear):
     rng = np.random.default_rng(seed)
     network = network_of(random_net(rng, linear))
-    engine = Engine(dc_opf(network))
-    truth = rng.uniform(0.2, 0.9, engine.program.n_d)
-    at_truth = engine.solve_afresh(truth)
+    backend = IpoptBackend(dc_opf(network))
+    truth = rng.uniform(0.2, 0.9, backend.program.n_d)
+    at_truth = Solves(backend).afresh(truth)
     if not at_truth.converged:
         return
     noisy = truth + rng.laplace(0, 0.2, len(truth))
     target = band(at_truth.cost, 0.01 * at_truth.cost)
     exact = exact_bilevel_dc(network, noisy, target, time_limit=SECONDS)
     assert exact.status is ExactStatus.OPTIMAL, exact
-    assert target.contains(Follower(engine.program).solve(exact.d).cost)
+    assert target.contains(Follower(backend.program).solve(exact.d).cost)
     assert exact.delta == pytest.approx(np.sum((exact.d - noisy) ** 2))
     if linear:
-        assert target.widened(1e-7 * at_truth.cost).contains(linear_optimum(engine.program, exact.d))
+        nearly = replace(target, beta=target.beta + 1e-7 * at_truth.cost)
+        assert nearly.contains(linear_optimum(backend.program, exact.d))
     assert exact.delta <= np.sum((truth - noisy) ** 2) + 1e-9
-    paper = solve_bilevel(engine, noisy, target, eta=ETA)
+    paper = solve_bilevel(backend, noisy, target, BisectionSettings(eta=ETA))
     if paper.verified:
         assert exact.delta <= paper.delta + ETA
         assert exact.bound <= paper.delta + 1e-9
     for _ in range(40 if exact.delta > 0 else 0):
         direction = rng.normal(size=len(truth))
         d = noisy + np.sqrt(exact.delta) * rng.uniform(0.5, 0.999) * direction / np.linalg.norm(direction)
-        nearer = engine.follower.solve(d)
+        nearer = backend.dispatch(d)
         assert not (nearer.converged and target.contains(nearer.cost))
 
 
@@ -241,28 +244,28 @@ def test_saboteur_optimality_conditions_without_complementarity(network_of, monk
         model.addCons(slack >= 0)
         return model.addVar(lb=0.0, ub=None)
 
-    monkeypatch.setattr(exact_dc, "_complementary", loose)
+    monkeypatch.setattr(exact_dc_programs, "_complementary", loose)
     result = exact_bilevel_dc(*misled(network_of)[:3], time_limit=SECONDS)
     assert result.status is ExactStatus.FEASIBLE and result.gap > 0.9
 
 
 def test_saboteur_rows_wrongly_out_of_reach(network_of, monkeypatch):
     """Without any multiplier nothing is optimal, so the ball would be empty: but a verified point is known in it."""
-    reach = exact_dc._Quadratic.reach
+    reach = exact_dc_programs.QuadraticFollower.reach
 
     def nothing(self, **options):
         low, high = reach(self, **options)
         return np.where(np.isfinite(low), self.lower + 1e-3, low), np.where(np.isfinite(high), self.upper - 1e-3, high)
 
-    monkeypatch.setattr(exact_dc._Quadratic, "reach", nothing)
+    monkeypatch.setattr(exact_dc_programs.QuadraticFollower, "reach", nothing)
     result = exact_bilevel_dc(*misled(network_of)[:3], time_limit=SECONDS)
     assert result.status is ExactStatus.CONTRADICTION and result.d is None
 
 
 @pytest.mark.parametrize("start", [[0.9, 1.0], [1.5, 1.5]])
 def test_saboteur_follower_that_never_converges(start, network_of, monkeypatch):
-    honest = Engine.solve_afresh
-    monkeypatch.setattr(Engine, "solve_afresh", lambda self, d: replace(honest(self, d), status=Status.ITERATION_LIMIT))
+    honest = Solves.afresh
+    monkeypatch.setattr(Solves, "afresh", lambda self, d: replace(honest(self, d), status=Status.ITERATION_LIMIT))
     network, _, target, _ = misled(network_of)
     result = exact_bilevel_dc(network, np.array(start), target, time_limit=SECONDS)
     assert result.status is ExactStatus.NO_POINT and result.d is None and np.isnan(result.cost)

@@ -7,24 +7,26 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
-from closed_forms import band, one_dimensional, supply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from closed_forms import band, one_dimensional, supply
 from conftest import Matpower
 from gridveil.bilevel.methods.algorithm1 import solve_bilevel
+from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import Ending
-from gridveil.core.band import TargetSource, Tolerance
-from gridveil.core.choices import Formulation
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import CostTargetMode, Formulation
 from gridveil.core.errors import InputError
 from gridveil.programs import ParametricProgram, Status
-from gridveil.sectors.model import build_model
-from gridveil.solvers.ipopt import Engine
+from gridveil.sectors.registry import build_model
+from gridveil.solvers.backend import Effort, Start
+from gridveil.solvers.ipopt import IpoptBackend
 
 
 def test_no_data_reach_the_band():
     """O ≥ 0 everywhere, so a target of −5 ± 1 has no solution, and the high point says so."""
-    result = solve_bilevel(Engine(one_dimensional().program), np.array([1.0]), band(-5.0, 1.0))
+    result = solve_bilevel(IpoptBackend(one_dimensional().program), np.array([1.0]), band(-5.0, 1.0))
     assert result.ending is Ending.NO_HIGHPOINT
     assert not result.verified and result.d is None and np.isnan(result.cost)
 
@@ -33,28 +35,31 @@ def test_bracket_never_found():
     """x may cost anything up to 10, but d is bounded, so O(d) stays at 1 while HPR is content."""
     known = one_dimensional()
     program = replace(known.program, d_upper=np.array([1.0]))
-    result = solve_bilevel(Engine(program), np.array([0.5]), band(10.0, 0.1))
+    result = solve_bilevel(IpoptBackend(program), np.array([0.5]), band(10.0, 0.1))
     assert result.ending is Ending.NO_BRACKET
     assert result.d is None
 
 
 def test_call_limit_keeps_the_best_verified_point():
     known, target = one_dimensional(), band(40.0, 0.04)
-    result = solve_bilevel(Engine(known.program), np.array([0.3]), target, eta=1e-9, call_limit=45)
+    result = solve_bilevel(
+        IpoptBackend(known.program), np.array([0.3]), target, BisectionSettings(eta=1e-9, call_limit=45)
+    )
     assert result.ending is Ending.CALL_LIMIT
     assert result.verified and target.contains(known.optimum(result.d))
 
 
-class Flaky(Engine):
-    """An engine whose pushes and followers fail as told, with points that must not be used."""
+class Flaky(IpoptBackend):
+    """A backend whose pushes fail as told, with points that must not be used."""
 
     def __init__(self, program, fails):
         super().__init__(program)
-        self.fails, self.pushes, self.follows = fails, 0, 0
+        self.fails, self.radii = fails, []
 
-    def push(self, noisy, target, delta, starts):
-        self.pushes += 1
-        solution = super().push(noisy, target, delta, starts)
+    def push(self, noisy, band, delta, *, start, effort=Effort.NEAR):
+        self.radii = self.radii if delta in self.radii else [*self.radii, delta]
+        self.pushes = len(self.radii)
+        solution = super().push(noisy, band, delta, start=start, effort=effort)
         if self.fails(self.pushes):
             status = Status.ACCEPTABLE if self.pushes % 2 else Status.INFEASIBLE
             return replace(solution, status=status, d=solution.d + 100, delta=0.0)
@@ -65,8 +70,8 @@ class Flaky(Engine):
 @given(pattern=st.lists(st.booleans(), min_size=8, max_size=8), noisy=st.floats(0.2, 1.5))
 def test_failed_pushes_never_move_the_bracket(pattern, noisy):
     known, target = one_dimensional(), band(4.0, 0.04)
-    engine = Flaky(known.program, lambda k: pattern[k % 8])
-    result = solve_bilevel(engine, np.array([noisy]), target)
+    backend = Flaky(known.program, lambda k: pattern[k % 8])
+    result = solve_bilevel(backend, np.array([noisy]), target)
     assert result.ending in {Ending.BRACKET_CLOSED, Ending.BRACKET_STUCK, Ending.NO_BRACKET}
     if result.verified:
         assert target.contains(known.optimum(result.d))
@@ -77,9 +82,9 @@ def test_failed_pushes_never_move_the_bracket(pattern, noisy):
 
 
 def test_a_follower_that_always_fails_gives_no_release():
-    class Lost(Engine):
-        def follow(self, joint, previous):
-            return replace(super().follow(joint, previous), status=Status.ITERATION_LIMIT)
+    class Lost(IpoptBackend):
+        def dispatch(self, d, *, start=None, effort=None):
+            return replace(super().dispatch(d, start=start, effort=effort), status=Status.ITERATION_LIMIT)
 
     result = solve_bilevel(Lost(one_dimensional().program), np.array([1.0]), band(4.0, 0.04))
     assert result.ending is Ending.NO_BRACKET
@@ -95,12 +100,13 @@ def test_a_point_that_a_fresh_solve_puts_outside_is_not_returned():
         x_start=[-1.0], more_starts=(),
     )  # fmt: skip
 
-    class Misled(Engine):
-        def highpoint(self, noisy, target):
-            return self._highpoint.solve(noisy, target, x=np.array([0.96]), d=noisy)
+    class Misled(IpoptBackend):
+        def nearest(self, noisy, band, *, start=None, effort=None):
+            at_the_dear_one = Start(np.array([0.96]), noisy)
+            return super().nearest(noisy, band, start=at_the_dear_one, effort=Effort.FULL)
 
     at_dear_well = 2.3
-    result = solve_bilevel(Misled(program), np.array([0.0]), band(at_dear_well, 0.05), call_limit=5)
+    result = solve_bilevel(Misled(program), np.array([0.0]), band(at_dear_well, 0.05), BisectionSettings(call_limit=5))
     if result.verified:
         assert result.cost == pytest.approx(at_dear_well, abs=0.05)
         assert result.d[0] == pytest.approx(at_dear_well - 1.695, abs=0.1)  # only the cheap well may count
@@ -128,26 +134,26 @@ def congested_triangle(sites_at_2: int) -> Matpower:
 def test_counterexample_to_monotonicity(load_text):
     case = load_text(congested_triangle(4).text())
     model = build_model(case.network, Formulation.DC)
-    engine = Engine(model.program)
-    truth = model.layout.to_program(case.demand.reveal())
-    at_truth = engine.follower.solve(truth)
+    backend = IpoptBackend(model.program)
+    truth = model.layout.to_program(case.values.reveal())
+    at_truth = backend.dispatch(truth)
     assert np.sum(at_truth.prices < -1) >= 4 and at_truth.prices.sum() < 0
     endings = set()
     failed = 0
     for seed in range(8):
         noisy = truth + np.random.default_rng(seed).laplace(0, 0.1, len(truth))
         target = band(at_truth.cost, 0.005 * at_truth.cost)
-        result = solve_bilevel(engine, noisy, target)
+        result = solve_bilevel(backend, noisy, target)
         endings.add(result.ending)
         if result.verified:
-            assert target.contains(engine.follower.solve(result.d).cost)
+            assert target.contains(backend.dispatch(result.d).cost)
         failed += not result.monotonicity.holds
     assert failed > 0, endings
 
 
 def test_supply_is_monotone_by_the_same_measure():
     known = supply([1.0, 2.0], [1.0, 4.0])
-    result = solve_bilevel(Engine(known.program), np.array([0.1, 0.2]), band(20.0, 0.1))
+    result = solve_bilevel(IpoptBackend(known.program), np.array([0.1, 0.2]), band(20.0, 0.1))
     assert result.monotonicity.holds and result.monotonicity.points > 3
 
 
@@ -159,10 +165,10 @@ def test_bad_beta(text):
 
 def test_beta_is_an_amount_where_the_cost_is_zero_or_negative():
     with pytest.raises(InputError, match="amount"):
-        Tolerance.parse("1%").around(0.0, TargetSource.PUBLIC)
+        Tolerance.parse("1%").around(0.0, CostTargetMode.PUBLIC)
     with pytest.raises(InputError, match="amount"):
-        Tolerance.parse("1%").around(-10.0, TargetSource.PUBLIC)
-    target = Tolerance.parse("2.5").around(-10.0, TargetSource.PUBLIC)
+        Tolerance.parse("1%").around(-10.0, CostTargetMode.PUBLIC)
+    target = Tolerance.parse("2.5").around(-10.0, CostTargetMode.PUBLIC)
     assert (target.lower, target.upper) == (-12.5, -7.5)
 
 
@@ -170,7 +176,7 @@ def test_negative_costs_can_be_released():
     """The same program with its cost shifted far below zero has the same answer."""
     known = one_dimensional()
     shifted = replace(known.program, cost=known.program.cost - 100)
-    plain = solve_bilevel(Engine(known.program), np.array([0.3]), band(4.0, 0.04))
-    below = solve_bilevel(Engine(shifted), np.array([0.3]), band(-96.0, 0.04))
+    plain = solve_bilevel(IpoptBackend(known.program), np.array([0.3]), band(4.0, 0.04))
+    below = solve_bilevel(IpoptBackend(shifted), np.array([0.3]), band(-96.0, 0.04))
     assert below.verified
     assert below.d == pytest.approx(plain.d, abs=2e-3)

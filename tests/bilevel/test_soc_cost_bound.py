@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from conftest import Matpower, nesta
 from gridveil.core.errors import InputError
 from gridveil.programs import Follower
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
 from gridveil.sectors.power import soc_model
 from gridveil.sectors.power.soc import BoundStatus, cost_program, soc_lower_bound
 from gridveil.sectors.power.soc_costs import convex_costs
+from gridveil.sectors.registry import build_model, load_case
 from references import nesta_optima, pglib_baseline
 
 GAPS = [
@@ -31,7 +30,7 @@ EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[Healt
 @cache
 def grid_and_demand(name: str):
     case = load_case(name)
-    return case.network.grid, case.demand.reveal()[case.network.served]
+    return case.network.grid, case.values.reveal()[case.network.served]
 
 
 def gap_error(name: str) -> float:
@@ -121,14 +120,14 @@ def violation(program, x) -> float:
 
 def ac_optimum(case):
     model = build_model(case.network)
-    return Follower(model.program).solve(model.layout.to_program(case.demand.reveal()))
+    return Follower(model.program).solve(model.layout.to_program(case.values.reveal()))
 
 
 @EXAMPLES
 @given(seed=st.integers(0, 10_000), curve=st.sampled_from(["quadratic", "pieces", "cubic", "concave"]))
 def test_every_ac_point_is_in_the_relaxation_and_not_below_its_bound(load_text, seed, curve):
     case = load_text(feature_net(seed, curve=curve).text())
-    grid, demand = case.network.grid, case.demand.reveal()[case.network.served]
+    grid, demand = case.network.grid, case.values.reveal()[case.network.served]
     bound = soc_lower_bound(grid, demand)
     ac = ac_optimum(case)
     assume(ac.converged)
@@ -179,7 +178,7 @@ def test_two_buses(load_text, cost, r, base, p_max):
         float(np.polyval(cost, mw)) if isinstance(cost, tuple) else max(7 + 10 * mw, 207 + (mw - 20) * 14793 / 480)
     )
     case = load_text(net.text())
-    bound = soc_lower_bound(case.network.grid, case.demand.reveal())
+    bound = soc_lower_bound(case.network.grid, case.values.reveal())
     assert bound.status is BoundStatus.SOLVED
     assert expected * (1 - 1e-6) <= bound.value <= expected * (1 + 1e-12)
 
@@ -191,7 +190,7 @@ def test_too_large_a_load_is_proved_infeasible(load_text):
     net.add_gen(1, p=(0.0, 40.0))
     net.add_branch(1, 2, r=0.01, x=0.1)
     case = load_text(net.text())
-    bound = soc_lower_bound(case.network.grid, case.demand.reveal())
+    bound = soc_lower_bound(case.network.grid, case.values.reveal())
     assert (bound.status, bound.value) == (BoundStatus.INFEASIBLE, math.inf)
 
 

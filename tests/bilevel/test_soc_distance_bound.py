@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from closed_forms import band
 
+from closed_forms import band
 from conftest import Matpower
 from gridveil.bilevel.methods.algorithm1 import solve_bilevel
 from gridveil.core.choices import DemandBounds
 from gridveil.privacy.mechanisms.simulation import simulate_laplace
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
 from gridveil.sectors.power import soc
 from gridveil.sectors.power.soc import BoundStatus, soc_distance_bound
-from gridveil.solvers.ipopt import Engine
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.ipopt import IpoptBackend
+from gridveil.solvers.solves import Solves
 
 
 def lossless(load_text, cost):
@@ -71,14 +71,14 @@ def test_a_band_out_of_reach_is_proved(load_text):
 )
 def test_below_every_release(name, alpha, bounds):
     case = load_case(name)
-    grid, model = case.network.grid, build_model(case.network, demand_bounds=bounds)
-    engine = Engine(model.program)
-    truth = engine.solve_afresh(model.layout.to_program(case.demand.reveal()))
+    grid, model = case.network.grid, build_model(case.network, bounds=bounds)
+    backend = IpoptBackend(model.program)
+    truth = Solves(backend).afresh(model.layout.to_program(case.values.reveal()))
     target = band(truth.cost, 0.01 * truth.cost)
     shares = []
     for seed in range(6):
-        noisy = simulate_laplace(case.demand, epsilon=1.0, alpha=alpha, seed=seed).values
-        result = solve_bilevel(engine, model.layout.to_program(noisy), target)
+        noisy = simulate_laplace(case.values, epsilon=1.0, alpha=alpha, seed=seed).values
+        result = solve_bilevel(backend, model.layout.to_program(noisy), target)
         sites = noisy[case.network.served]
         bound = soc_distance_bound(grid, sites, target, model.program.d_lower, model.program.d_upper)
         assert bound.status in (BoundStatus.SOLVED, BoundStatus.INACCURATE)

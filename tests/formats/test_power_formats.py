@@ -9,9 +9,8 @@ import pytest
 from conftest import optimum
 from gridveil.core.choices import Formulation
 from gridveil.sectors.builtin import resolve_case
-from gridveil.sectors.load import load_case
 from gridveil.sectors.power.network import Grid
-from gridveil.sectors.publish import write_network
+from gridveil.sectors.registry import load_case, write_network
 
 COSTS_KEPT = {
     "matpower": "case.m",
@@ -76,7 +75,7 @@ def test_psse_has_no_costs_but_the_same_physics(tmp_path):
     case, original = load_case(str(target)), load_case("veil9")
     assert not case.network.generator.cost.stated
     assert np.allclose(network_matrix(case.network.grid), network_matrix(original.network.grid), atol=1e-6)
-    assert np.allclose(case.demand.reveal(), original.demand.reveal())
+    assert np.allclose(case.values.reveal(), original.values.reveal())
 
 
 def test_three_winding_transformer_becomes_a_star(tmp_path):
@@ -97,15 +96,15 @@ def test_a_released_pandapower_file_opens_in_pandapower(tmp_path):
     """And holds the demands that were written."""
     pandapower = pytest.importorskip("pandapower")
     case = load_case("veil9")
-    path = write_network(case.network, case.demand.reveal(), tmp_path, "pandapower-json", title="released")
+    path = write_network(case.network, case.values.reveal(), tmp_path, "pandapower-json", title="released")
     net = pandapower.from_json(str(path))
     base = case.network.base_mva
-    assert sorted(net.load.p_mw) == pytest.approx(sorted(base * case.demand.reveal().real))
+    assert sorted(net.load.p_mw) == pytest.approx(sorted(base * case.values.reveal().real))
 
 
 def test_a_released_pypsa_folder_fixes_no_dispatch(tmp_path):
     case = load_case("veil9")
-    path = write_network(case.network, case.demand.reveal(), tmp_path, "pypsa-csv", title="released")
+    path = write_network(case.network, case.values.reveal(), tmp_path, "pypsa-csv", title="released")
     header, *rows = (path / "generators.csv").read_text().splitlines()
     assert "p_set" not in header.split(",") and "p_nom" in header.split(",")
     assert len(rows) == len(case.network.generator.bus) and "p_set" in (path / "loads.csv").read_text()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from gas_builders import CS, GASLIB_SECRETS, SCN, gaslib_benchmark, network_of, write_gaslib
 
+from gas_check import check_gas_point
 from gridveil.programs import Follower
 from gridveil.sectors.gas.boundary import GasBoundary
-from gridveil.sectors.gas.check import check_gas_point
 from gridveil.sectors.gas.gaslib import read_gaslib
 from gridveil.sectors.gas.ogf import ogf_point, optimal_gas_flow
 from gridveil.sectors.gas.tables import GAS_CONSTANT

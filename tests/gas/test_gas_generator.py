@@ -10,9 +10,9 @@ from gas_builders import network_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gas_check import check_gas_point
 from gridveil.core.errors import InputError
 from gridveil.programs import Follower, Status
-from gridveil.sectors.gas.check import check_gas_point
 from gridveil.sectors.gas.generator import BUILT_IN, generate_gas_network
 from gridveil.sectors.gas.ogf import ogf_point, optimal_gas_flow
 

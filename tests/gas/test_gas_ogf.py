@@ -13,13 +13,13 @@ from gas_builders import HIGHEST, LOWEST, SLACK, STUDIES, loss, make_tables, net
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gridveil.sectors.gas.check as gas_check_module
+import gas_check as gas_check_module
+from gas_check import check_gas_point
+from gas_multistart import MultiStart, random_starts, solve_from_all
 from gridveil.core.choices import DemandUnit
 from gridveil.programs import Follower, FollowerSolution, Status
 from gridveil.sectors.gas.boundary import GasBoundary
-from gridveil.sectors.gas.check import check_gas_point
 from gridveil.sectors.gas.generator import generate_gas_network
-from gridveil.sectors.gas.multistart import MultiStart, random_starts, solve_from_all
 from gridveil.sectors.gas.network import GasPoint
 from gridveil.sectors.gas.ogf import (
     OVERSHOOT,

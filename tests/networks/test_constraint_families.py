@@ -12,8 +12,8 @@ from scipy.optimize import brentq, minimize_scalar
 
 from conftest import Matpower, optimum
 from gridveil.core.choices import Formulation
+from gridveil.programs.families import Rows, Variable
 from gridveil.sectors.power import acopf, dcopf
-from gridveil.sectors.power.opf_parts import Rows, Variable
 
 CHEAP, DEAR = 10.0, 40.0
 V_MAX = 1.1
@@ -229,6 +229,6 @@ def test_out_of_service_and_isolated_elements_do_not_count(load_text):
     net.add_gen(9, cost=(0.1, 0.0))
     net.add_branch(2, 9)
     case = load_text(net.text())
-    assert len(case.demand) == 2
+    assert len(case.values) == 2
     assert case.network.served.tolist() == [True, False]
     assert optimum(case).cost == pytest.approx(CHEAP * 80, rel=1e-6)

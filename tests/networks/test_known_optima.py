@@ -10,8 +10,7 @@ from conftest import nesta
 from gridveil.core.choices import Formulation
 from gridveil.programs import Follower
 from gridveil.sectors.builtin import resolve_case
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
+from gridveil.sectors.registry import build_model, load_case
 from linear_oracle import linear_optimum
 from references import nesta_optima, pglib_baseline
 
@@ -27,7 +26,7 @@ def solve(source: str, formulation: Formulation):
     case = load_case(source)
     model = build_model(case.network, formulation)
     follower = Follower(model.program)
-    d = model.layout.to_program(case.demand.reveal())
+    d = model.layout.to_program(case.values.reveal())
     return case, follower, d, follower.solve(d)
 
 

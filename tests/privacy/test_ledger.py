@@ -24,8 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridveil.core.errors import InputError
-from gridveil.privacy import ledger as ledger_module
-from gridveil.privacy.ledger import Charge, Ledger, exact_text
+from gridveil.privacy import ledger_disk
+from gridveil.privacy.ledger import Charge, ChargeRequest, Ledger, exact_text
+from gridveil.privacy.ledger_file import salvage
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = Fraction(1, 10)
@@ -34,12 +35,22 @@ written = st.sampled_from([lambda x: x, str, exact_text])
 
 
 def pay(book: Ledger, epsilon: Any = "0.3", **changes: Any) -> Charge:
-    return book.charge(**{"epsilon": epsilon, "alpha": "0.1", "mechanism": "laplace", "purpose": "test"} | changes)
+    return book.charge(**request(epsilon, **changes))
+
+
+def request(epsilon: Any = "0.3", **changes: Any) -> dict[str, Any]:
+    words = {"mechanism": "laplace", "purpose": "test"}
+    return {"epsilon": epsilon, "alpha": "0.1", "unit": "MVA", **words} | changes
+
+
+def make(path: Path | str, **changes: Any) -> Ledger:
+    usual = {"dataset": "ab" * 32, "name": "town", "unit": "MVA", "alpha": "0.1", "cap": "10"}
+    return Ledger.create(path, **usual | changes)
 
 
 @pytest.fixture
 def book(tmp_path: Path) -> Ledger:
-    return Ledger.create(tmp_path / "ledger.jsonl", alpha="0.1", cap="10")
+    return make(tmp_path / "ledger.jsonl")
 
 
 # --- exact arithmetic -------------------------------------------------------------------------------------------------
@@ -51,8 +62,8 @@ def book(tmp_path: Path) -> Ledger:
     reference=positive,
 )
 def test_total_is_exact(charges: list[Any], reference: Fraction) -> None:
-    with tempfile.TemporaryDirectory() as folder, patch.object(ledger_module, "_sync"):
-        book = Ledger.create(Path(folder) / "l", alpha=reference)
+    with tempfile.TemporaryDirectory() as folder, patch.object(ledger_disk, "sync"):
+        book = make(Path(folder) / "l", alpha=reference, cap=10**9)
         for epsilon, alpha, rounding, text in charges:
             given_rounding = None if rounding is None else text(rounding)
             pay(book, text(epsilon), alpha=text(alpha), rounding=given_rounding)
@@ -67,12 +78,12 @@ def test_total_is_exact(charges: list[Any], reference: Fraction) -> None:
         again = Ledger.open(book.path)
         assert again.spent == expected
         assert [(c.epsilon, c.alpha, c.rounding) for c in again.charges] == [c[:3] for c in charges]
-        assert (again.cap, again.remaining, again.alpha) == (None, None, reference)
+        assert (again.cap, again.remaining, again.alpha) == (10**9, 10**9 - expected, reference)
 
 
 def test_99_tenths_are_exactly_the_cap(tmp_path: Path) -> None:
-    with patch.object(ledger_module, "_sync"):
-        book = Ledger.create(tmp_path / "l", alpha=1, cap=Decimal("9.9"))
+    with patch.object(ledger_disk, "sync"):
+        book = make(tmp_path / "l", alpha=1, cap=Decimal("9.9"))
         for _ in range(99):
             pay(book, "0.1", alpha=1)
         assert (book.spent, book.remaining) == (Fraction("9.9"), 0)
@@ -122,6 +133,70 @@ def test_text_of_a_number_is_exact(value: Fraction) -> None:
     assert Fraction(exact_text(value)) == value
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.lists(st.tuples(positive, positive, st.none() | positive), min_size=1, max_size=3),
+            st.sampled_from(["incremental", "another object", "batch", "look", "cut off"]),
+        ),
+        max_size=8,
+    ),
+    reference=positive,
+)
+def test_what_was_added_up_step_by_step_equals_a_fresh_reading(steps: list[Any], reference: Fraction) -> None:
+    """However charges come, by this object or others, singly, in batches, or cut off by a crash."""
+    with tempfile.TemporaryDirectory() as folder, patch.object(ledger_disk, "sync"):
+        book = make(Path(folder) / "l", alpha=reference, cap=10**9)
+        for charges, how in steps:
+            requests = [request(e, alpha=a, rounding=r, purpose=f"{how} é") for e, a, r in charges]
+            if how in ("batch", "cut off"):
+                before = book.path.read_bytes()
+                book.charge_many([ChargeRequest(**fields) for fields in requests])
+                if how == "cut off":
+                    whole = book.path.read_bytes()
+                    book.path.write_bytes(before)
+                    book = Ledger.open(book.path)
+                    book.path.write_bytes(whole[: (len(before) + len(whole)) // 2])
+            else:
+                for fields in requests:
+                    (Ledger(book.path) if how == "another object" else book).charge(**fields)
+            if how != "incremental":
+                assert book.history() == Ledger.open(book.path).history()
+        seen = book.history()
+        assert seen == Ledger.open(book.path).history()
+        assert seen.spent == sum((charge.at(reference) for charge in seen.charges), Fraction(0))
+
+
+def test_a_batch_is_charged_as_a_whole_or_not_at_all(book: Ledger) -> None:
+    batch = [ChargeRequest(**request(3, purpose=f"hour {hour}", draw=f"{hour:08x}")) for hour in range(3)]
+    assert book.charge_many([]) == ()
+    charges = book.charge_many(batch)
+    assert len(book.path.read_bytes().splitlines()) == 2
+    assert [charge.draw for charge in charges] == ["00000000", "00000001", "00000002"]
+    assert book.charges == Ledger.open(book.path).charges == charges and book.spent == 9
+    content = book.path.read_bytes()
+    with pytest.raises(InputError, match=r"asked ε = 1.5 for 2 draws together, all at α = 0.1 MVA; reuse"):
+        book.charge_many([ChargeRequest(**request(1)), ChargeRequest(**request("0.5"))])
+    with pytest.raises(InputError, match="purpose"):
+        book.charge_many([ChargeRequest(**request("0.1")), ChargeRequest(**request("0.1", purpose=""))])
+    with pytest.raises(InputError, match="not in 'kg/s'"):
+        book.charge_many([ChargeRequest(**request("0.1")), ChargeRequest(**request("0.1", unit="kg/s"))])
+    assert book.path.read_bytes() == content
+
+
+def test_of_a_batch_that_was_cut_off_all_that_can_be_read_counts(book: Ledger) -> None:
+    start = len(book.path.read_bytes())
+    batch = book.charge_many([ChargeRequest(**request(f"{n}/7")) for n in (1, 2, 3)])
+    written = book.path.read_bytes()[start:]
+    for length in range(len(written)):
+        found = salvage(written[:length])
+        assert [c.epsilon for c in found] == [c.epsilon for c in batch[: len(found)]]
+        assert len(found) == sum(f'"epsilon": "{n}/7"'.encode() in written[:length] for n in (1, 2, 3))
+        assert salvage(written[:length] + bytes(500)) == found
+    assert len(found) == 3
+
+
 # --- budget, ids, messages --------------------------------------------------------------------------------------------
 
 
@@ -130,12 +205,15 @@ def test_refusal_separates_spent_asked_and_remaining_and_its_advice_works(book: 
     with pytest.raises(InputError) as refusal:
         pay(book, 2, alpha="0.05")
     message = str(refusal.value)
-    assert "spent ε = 7, remaining ε = 3, asked ε = 4, all at α = 0.1; ask for ε ≤ 1.5 at α = 0.05 or reuse" in message
+    assert (
+        "spent ε = 7, remaining ε = 3, asked ε = 4, all at α = 0.1 MVA; ask for ε ≤ 1.5 at α = 0.05 MVA or reuse"
+        in message
+    )
     assert "\n" not in message
     assert book.spent == 7
     pay(book, "1.5", alpha="0.05")
     assert book.remaining == 0
-    with pytest.raises(InputError, match=r"remaining ε = 0, asked ε = 0.3, all at α = 0.1; reuse"):
+    with pytest.raises(InputError, match=r"remaining ε = 0, asked ε = 0.3, all at α = 0.1 MVA; reuse"):
         pay(book)
 
 
@@ -151,7 +229,7 @@ def test_a_draw_is_found_by_its_id(book: Ledger) -> None:
 
 def test_a_ledger_stays_the_same_file_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    book = Ledger.create("ledger.jsonl", alpha=1)
+    book = make("ledger.jsonl")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     pay(book)
@@ -162,22 +240,58 @@ def test_wrong_places_are_explained(book: Ledger, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("my notes")
     with pytest.raises(InputError, match="already exists"):
-        Ledger.create(book.path, alpha=1)
+        make(book.path)
     with pytest.raises(InputError, match="already exists"):
-        Ledger.create(other, alpha=1)
+        make(other)
     assert other.read_text() == "my notes"
     with pytest.raises(InputError, match="not a gridveil ledger"):
         Ledger.open(other)
     with pytest.raises(InputError, match="there is no ledger here"):
         Ledger.open(tmp_path / "missing")
     with pytest.raises(InputError, match="folder does not exist"):
-        Ledger.create(tmp_path / "no" / "ledger", alpha=1)
+        make(tmp_path / "no" / "ledger")
     with pytest.raises(InputError, match="cannot be used"):
         Ledger.open(tmp_path)
     with pytest.raises(InputError, match="purpose must be one line"):
         pay(book, purpose="two\nlines")
-    with patch.object(ledger_module, "fcntl", None), pytest.raises(InputError, match="Windows"):
+    with patch.object(ledger_disk, "fcntl", None), pytest.raises(InputError, match="Windows"):
         pay(book)
+
+
+def test_a_unit_is_never_mixed_with_another(book: Ledger) -> None:
+    """Before, α was per unit: --flow-base 0.001 made it a thousandth of what earlier charges meant, at the same ε."""
+    for unit in ("kVA", "per unit", "MW", "mva", ""):
+        with pytest.raises(InputError, match=r"states α in MVA, not in .*; state α in MVA"):
+            pay(book, unit=unit)
+    assert book.charges == () and book.unit == "MVA"
+
+
+def test_a_ledger_without_a_cap_or_with_senseless_words_cannot_be_made(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="cap"):
+        Ledger.create(tmp_path / "l", dataset="ab" * 32, name="town", unit="MVA", alpha=1)  # type: ignore[call-arg]
+    for field, bad in {"cap": "0", "alpha": 0.1, "unit": "", "name": "a\nb", "dataset": "town"}.items():
+        with pytest.raises(InputError, match=field):
+            make(tmp_path / "l", **{field: bad})
+    assert not (tmp_path / "l").exists()
+
+
+def test_the_id_of_a_draw_is_kept_with_its_charge(book: Ledger) -> None:
+    charge = pay(book, draw="0123456789abcdef")
+    assert Ledger.open(book.path).find(charge.id).draw == "0123456789abcdef"
+    for bad in ("", "xyz", "0123", "ABCDEF01", "a" * 65):
+        with pytest.raises(InputError, match="draw must be"):
+            pay(book, draw=bad)
+
+
+def test_a_ledger_of_version_1_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    old = tmp_path / "old.ledger"
+    old.write_text(
+        '{"gridveil-ledger": 1, "ledger": "fb4bf17d5a0e1d6c", "created": "2026-01-01T00:00:00+00:00", "alpha": "0.1", '
+        '"cap": null, "check": "' + "0" * 64 + '"}\n'
+    )
+    with pytest.raises(InputError, match=r"version 1, whose α has no unit; .* create a new one with a cap") as refusal:
+        Ledger.open(old)
+    assert "\n" not in str(refusal.value)
 
 
 def test_full_disk_refuses_and_the_ledger_stays_usable(book: Ledger) -> None:
@@ -190,7 +304,7 @@ def test_full_disk_refuses_and_the_ledger_stays_usable(book: Ledger) -> None:
             raise OSError(28, "No space left on device")
         return real(descriptor, data[:50])
 
-    with patch.object(ledger_module.os, "write", nearly_full), pytest.raises(InputError, match="No space left"):
+    with patch.object(ledger_disk.os, "write", nearly_full), pytest.raises(InputError, match="No space left"):
         pay(book)
     pay(book)
     assert (book.spent, book.history().voids) == (Fraction("0.6"), 1)
@@ -200,7 +314,7 @@ def test_full_disk_refuses_and_the_ledger_stays_usable(book: Ledger) -> None:
 
 
 def three_charges(book: Ledger) -> bytes:
-    with patch.object(ledger_module, "_sync"):
+    with patch.object(ledger_disk, "sync"):
         for epsilon in ("0.3", "1/3", "2"):
             pay(book, epsilon, rounding="0.1")
     return book.path.read_bytes()
@@ -228,7 +342,7 @@ def test_every_changed_byte_is_detected(book: Ledger) -> None:
 
 def test_removed_moved_repeated_and_foreign_lines_are_detected(book: Ledger, tmp_path: Path) -> None:
     header, *charges = three_charges(book).splitlines(keepends=True)
-    foreign = three_charges(Ledger.create(tmp_path / "foreign", alpha="0.1", cap="10")).splitlines(keepends=True)
+    foreign = three_charges(make(tmp_path / "foreign")).splitlines(keepends=True)
     orders = [p for n in range(1, 4) for p in itertools.permutations(charges, n) if list(p) != charges[:n]]
     for lines in [[header, *order] for order in orders] + [
         [header, charges[0], *charges],
@@ -237,6 +351,8 @@ def test_removed_moved_repeated_and_foreign_lines_are_detected(book: Ledger, tmp
         charges,
     ]:
         book.path.write_bytes(b"".join(lines))
+        # The clock of some file systems is too coarse to tell two writes of one test apart.
+        os.utime(book.path, (0, len(lines)))
         with pytest.raises(InputError, match=r"does not follow|not a gridveil ledger"):
             Ledger.open(book.path)
         with pytest.raises(InputError):
@@ -253,6 +369,44 @@ def test_a_process_notices_that_lines_it_saw_are_gone(book: Ledger) -> None:
         pay(book)
     # Whole lines cut from the end cannot be seen from the file alone, as the docstring says.
     assert len(Ledger.open(book.path).charges) == 2
+
+
+def test_an_open_ledger_notices_a_changed_prefix(book: Ledger) -> None:
+    """It verifies only what was appended, but not on a file that is another, is shorter, or changed without growing."""
+    content = three_charges(book)
+    edited = content.replace(b'"epsilon": "1/3"', b'"epsilon": "1/9"')
+    book.path.write_bytes(edited)
+    os.utime(book.path, (0, 0))
+    with pytest.raises(InputError, match="line 3 does not follow"):
+        pay(book)
+    last_changed = content[:-3] + b"0}\n" + b"more\n"
+    book.path.write_bytes(last_changed)
+    with pytest.raises(InputError, match="line 4 does not follow"):
+        pay(book)
+    copy = book.path.with_suffix(".copy")
+    copy.write_bytes(edited + b"{}\n")
+    copy.replace(book.path)
+    with pytest.raises(InputError, match="line 3 does not follow"):
+        pay(book)
+    book.path.write_bytes(content)
+    os.utime(book.path, (0, 1))
+    assert pay(book) == Ledger.open(book.path).charges[-1]
+
+
+def test_only_what_was_appended_is_read(book: Ledger) -> None:
+    """Before, each charge read and verified the whole file: a year of hours took hours."""
+    content = three_charges(book)
+    reader = Ledger.open(book.path)
+    real, starts = ledger_disk.read, []
+
+    def note(descriptor: int, start: int = 0) -> bytes:
+        starts.append(start)
+        return real(descriptor, start)
+
+    with patch.object(ledger_disk, "read", note):
+        charge = pay(book)
+        assert reader.history().charges[-1] == charge
+    assert starts == [len(content)] * 3
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
@@ -320,21 +474,23 @@ class Recorder:
 
 def record(path: Path, steps: Callable[[Recorder], None]) -> list[Moment]:
     disk = Recorder(path)
-    with patch.object(ledger_module, "os", disk):
+    with patch.object(ledger_disk, "os", disk):
         steps(disk)
     return disk.moments
 
 
 def honest(disk: Recorder) -> None:
-    """Create the ledger if there is none, then twice charge and draw."""
-    book = Ledger(disk.file) if disk.file.exists() else Ledger.create(disk.file, alpha="0.1", cap="10")
+    """Create the ledger if there is none, then twice charge and draw, and last charge and draw a batch."""
+    book = Ledger(disk.file) if disk.file.exists() else make(disk.file)
     for rounding in (None, "0.02"):
         charge = pay(book, "1/3", rounding=rounding, purpose="é")
+        disk.draw(charge.id, charge.epsilon)
+    for charge in book.charge_many([ChargeRequest(**request("1/7", purpose="b"))] * 2):
         disk.draw(charge.id, charge.epsilon)
 
 
 def draws_first(disk: Recorder) -> None:
-    book = Ledger.create(disk.file, alpha="0.1")
+    book = make(disk.file)
     disk.draw("early", Fraction("0.3"))
     pay(book)
 
@@ -359,7 +515,7 @@ def check_not_under_counted(path: Path, drawn: tuple[tuple[str, Fraction], ...])
     except InputError as error:
         assert not drawn, f"drawn, but no ledger: {error}"
         assert "cut off" in str(error) or "there is no ledger" in str(error)
-        Ledger.create(path, alpha="0.1")
+        make(path)
         return
     before = book.history()
     on_file = {charge.id: charge.epsilon for charge in before.charges}
@@ -378,8 +534,8 @@ def scratch(tmp_path: Path) -> Path:
 
 def test_no_crash_at_any_byte_under_counts(tmp_path: Path, scratch: Path) -> None:
     moments = record(tmp_path / "ledger", honest)
-    assert len(moments) > 500 and len(moments[-1].drawn) == 2
-    with patch.object(ledger_module, "_sync"):
+    assert len(moments) > 500 and len(moments[-1].drawn) == 4
+    with patch.object(ledger_disk, "sync"):
         check_after_any_crash(moments, scratch)
 
 
@@ -390,27 +546,27 @@ def test_no_crash_during_the_repair_of_a_crash_under_counts(book: Ledger, scratc
     before = Ledger.open(book.path).history()
     assert before.charges[-1].recovered == (share > 0.5)
     moments = record(book.path, honest)
-    with patch.object(ledger_module, "_sync"):
+    with patch.object(ledger_disk, "sync"):
         check_after_any_crash(moments[::7], scratch)
     assert Ledger.open(book.path).history().charges[: len(before.charges)] == before.charges
 
 
 def test_saboteurs_fail_the_crash_check(tmp_path: Path, scratch: Path) -> None:
     def sabotaged(name: str, steps: Callable[[Recorder], None], **broken: Any) -> list[Moment]:
-        with patch.multiple(ledger_module, **broken) if broken else patch.dict({}):
+        with patch.multiple(ledger_disk, **broken) if broken else patch.dict({}):
             return record(tmp_path / name, steps)
 
     def only_folders(descriptor: int) -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            ledger_module.os.fsync(descriptor)
+            ledger_disk.os.fsync(descriptor)
 
     saboteurs = {
         "draws first": sabotaged("draws-first", draws_first),
-        "never syncs the file": sabotaged("no-sync", honest, _sync=only_folders),
-        "never syncs the folder": sabotaged("no-folder", honest, _sync_folder=lambda folder: None),
+        "never syncs the file": sabotaged("no-sync", honest, sync=only_folders),
+        "never syncs the folder": sabotaged("no-folder", honest, sync_folder=lambda folder: None),
     }
     for name, moments in saboteurs.items():
-        with patch.object(ledger_module, "_sync"), pytest.raises(AssertionError, match=r"drawn, but|under-counted"):
+        with patch.object(ledger_disk, "sync"), pytest.raises(AssertionError, match=r"drawn, but|under-counted"):
             check_after_any_crash(moments[::10], scratch)
             pytest.fail(f"not caught: {name}")
 
@@ -429,8 +585,8 @@ def test_macos_syncs_through_the_cache_of_the_drive(book: Ledger) -> None:
 
     locks = MacLocks()
     with (
-        patch.object(ledger_module, "fcntl", locks),
-        patch.object(ledger_module.os, "fsync", side_effect=AssertionError),
+        patch.object(ledger_disk, "fcntl", locks),
+        patch.object(ledger_disk.os, "fsync", side_effect=AssertionError),
     ):
         pay(book)
     assert locks.calls == 2
@@ -439,17 +595,18 @@ def test_macos_syncs_through_the_cache_of_the_drive(book: Ledger) -> None:
 # --- several writers --------------------------------------------------------------------------------------------------
 
 
-def test_threads_share_a_cap_exactly(book: Ledger) -> None:
+@pytest.mark.parametrize("one_object", [True, False])
+def test_threads_share_a_cap_exactly(book: Ledger, one_object: bool) -> None:
     paid: list[Charge] = []
 
     def spend() -> None:
         try:
             while True:
-                paid.append(pay(Ledger.open(book.path), "1/3"))
+                paid.append(pay(book if one_object else Ledger.open(book.path), "1/3"))
         except InputError as error:
             assert "over budget" in str(error)
 
-    with patch.object(ledger_module, "_sync"):
+    with patch.object(ledger_disk, "sync"):
         threads = [threading.Thread(target=spend) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -475,7 +632,7 @@ def test_a_file_that_loses_the_charge_meanwhile_refuses_the_draw(book: Ledger, m
         meddle(book.path)
         return count
 
-    with patch.object(ledger_module.os, "write", write_then_meddle), pytest.raises(InputError, match="another program"):
+    with patch.object(ledger_disk.os, "write", write_then_meddle), pytest.raises(InputError, match="another program"):
         pay(book)
 
 
@@ -506,7 +663,7 @@ def test_a_reader_waits_for_the_end_of_a_write(book: Ledger) -> None:
             count += real(descriptor, data[-1:])
         return count
 
-    with patch.object(ledger_module.os, "write", write_slowly):
+    with patch.object(ledger_disk.os, "write", write_slowly):
         charge = pay(book)
     reader.join()
     assert seen == [(charge,)]
@@ -520,7 +677,7 @@ def test_a_forked_child_does_not_keep_the_lock(book: Ledger) -> None:
         inherited.append(os.dup(descriptor))
         return real(descriptor, data)
 
-    with patch.object(ledger_module.os, "write", fork_meanwhile):
+    with patch.object(ledger_disk.os, "write", fork_meanwhile):
         pay(book)
     with book.path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -114,7 +114,7 @@ def test_fine_lattice_has_the_moment_of_the_continuous_law() -> None:
 
 def test_noise_is_added_to_the_index_of_each_load_and_nothing_else() -> None:
     mechanism = PlanarLaplace(epsilon=1, alpha="0.1", step="1/8192", entropy=ZeroNoise(cell_bits=10))
-    assert not mechanism.uses_system_entropy
+    assert not mechanism.is_private
     loads = np.array([0.3 - 0.2j, -7.125 + 0j, 0j])
     noisy = mechanism.add_noise(loads)
     assert noisy.index.tolist() == [[round(Fraction(x) * 8192) for x in (s.real, s.imag)] for s in loads.tolist()]
@@ -143,7 +143,7 @@ def test_draws_have_the_stated_moments_and_independent_sites() -> None:
 
 def test_system_entropy_is_the_default_and_never_repeats() -> None:
     mechanism = PlanarLaplace(epsilon=1, alpha="0.1", step="1/16384")
-    assert mechanism.uses_system_entropy
+    assert mechanism.is_private
     first, second = (mechanism.add_noise(np.zeros(1000, dtype=complex)).index for _ in range(2))
     assert (first == second).all(axis=1).mean() < 0.01
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.privacy.mechanisms.exact_sampling import LatticeMechanism, RadialLaplaceSampler, suggested_step
+from gridveil.privacy.mechanisms.exact_sampling import RadialLaplaceSampler, suggested_step
+from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 from gridveil.privacy.mechanisms.planar_laplace import PlanarLaplace
 from gridveil.privacy.mechanisms.sampler_audit import (
     _class_probabilities,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import powerio
@@ -10,12 +11,21 @@ import pytest
 import yaml
 
 from conftest import nesta, optimum, two_bus_net
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import NoReleaseError
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.privacy.noisy import Draw
 from gridveil.sectors.builtin import resolve_case
-from gridveil.sectors.load import load_case
+from gridveil.sectors.registry import load_case
+from gridveil.service import target
+from gridveil.service.prepare import PublicCase, prepare
+from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 FIELDS = {
-    "case", "epsilon", "alpha", "beta", "method", "simulation", "status", "cost_target", "cost", "cost_error", "delta",
-    "optimisations", "seconds", "certificate", "files", "curator",
+    "case", "field", "epsilon", "alpha", "alpha_unit", "beta", "method", "simulation", "status", "cost_target", "cost_target_mode",
+    "cost_target_error", "cost", "cost_error", "delta", "optimisations", "seconds", "certificate", "data_set", "files",
+    "curator",
 }  # fmt: skip
 CURATOR_FIELDS = {"distance_noisy", "distance_highpoint", "distance_released", "highpoint_cost_error"}
 
@@ -34,13 +44,13 @@ def test_simulation_ends_verified_and_keeps_its_cost(cli, tmp_path, seed):
     assert abs(report["cost_error"]) <= 0.01
     assert sorted(report["files"]) == [
         "curator/demands.csv", "curator/draw.json", "curator/report.html", "curator/report.json", "simulation/card.html",
-        "simulation/card.yaml", "simulation/network.m",
+        "simulation/card.yaml", "simulation/network.m", "simulation/registry.yaml",
     ]  # fmt: skip
     written = load_case(str(tmp_path / "out" / "simulation" / "network.m"))
     assert optimum(written).cost == pytest.approx(report["cost"], rel=1e-6)
     original = load_case("veil9")
-    distance = np.linalg.norm(written.demand.reveal() - original.demand.reveal()) / np.linalg.norm(
-        original.demand.reveal()
+    distance = np.linalg.norm(written.values.reveal() - original.values.reveal()) / np.linalg.norm(
+        original.values.reveal()
     )
     assert distance == pytest.approx(report["curator"]["distance_released"], rel=1e-6)
 
@@ -57,13 +67,18 @@ def test_a_simulation_says_so_and_stays_out_of_public(cli, tmp_path):
 def test_the_same_seed_gives_the_same_files(cli, tmp_path):
     for name in ("one", "two"):
         run(cli, "veil9", tmp_path / name, "--seed", 5)
-    for file in ("network.m", "card.yaml", "card.html"):
+    for file in ("network.m", "card.yaml", "card.html", "registry.yaml"):
         assert (tmp_path / "one/simulation" / file).read_bytes() == (tmp_path / "two/simulation" / file).read_bytes()
 
 
 def test_a_release_without_seed_is_private_and_new_each_time(cli, tmp_path):
-    reports = [run(cli, "veil9", tmp_path / name, "--ledger", tmp_path / "l.ledger") for name in ("one", "two")]
+    reports = [
+        run(cli, "veil9", tmp_path / "one", "--alpha", "2MVA", "--budget", "3"),
+        run(cli, "veil9", tmp_path / "two", "--alpha", "2MVA"),
+    ]
     assert all(not report["simulation"] for report in reports)
+    assert [report["data_set"]["draws"] for report in reports] == [2, 4]
+    assert all((report["alpha"], report["alpha_unit"]) == (2, "MVA") for report in reports)
     texts = [(tmp_path / name / "public" / "network.m").read_text() for name in ("one", "two")]
     assert texts[0] != texts[1]
 
@@ -82,7 +97,7 @@ def test_the_release_has_the_format_of_its_source(cli, tmp_path, token, name):
 
 def test_bounded_demands(cli, tmp_path):
     run(cli, "veil9", tmp_path / "out", "--seed", 0, "--alpha", "0.5", "--demand-bounds", "nonnegative", "--beta", "5%")
-    assert load_case(str(tmp_path / "out/simulation/network.m")).demand.reveal().real.min() >= -1e-6
+    assert load_case(str(tmp_path / "out/simulation/network.m")).values.reveal().real.min() >= -1e-6
 
 
 @pytest.mark.parametrize(
@@ -108,14 +123,66 @@ def test_a_folder_in_use_is_refused(cli, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_no_release_has_exit_code_3_and_writes_nothing(cli, tmp_path):
+def short_of_supply(folder):
+    """A file whose generator cannot serve its load."""
     net = two_bus_net()
-    net.gen[0][8] = 10.0  # the generator cannot serve the load
-    path = tmp_path / "short.m"
+    net.gen[0][8] = 10.0
+    path = folder / "short.m"
     path.write_text(net.text())
-    result = cli("release", path, "--out", tmp_path / "out", "--seed", 1)
+    return path
+
+
+def test_a_cost_that_does_not_exist_cannot_be_declared_public(cli, tmp_path):
+    result = cli("release", short_of_supply(tmp_path), "--out", tmp_path / "out", "--seed", 1, "--declare-cost-public")
     assert result.code == 3 and "gridveil solve" in result.err
     assert not (tmp_path / "out").exists()
+
+
+def test_true_values_that_cannot_be_served_make_no_difference(cli, tmp_path):
+    """Whether O(d°) exists is a secret too: such a case is released like any other."""
+    report = run(cli, short_of_supply(tmp_path), tmp_path / "out", "--seed", 1, "--beta", "10")
+    assert report["status"] == "verified" and abs(report["cost"] - report["cost_target"]) <= 10
+
+
+def test_demands_that_are_all_zero_have_no_distances(cli, tmp_path):
+    source = tmp_path / "zero.m"
+    source.write_text(resolve_case("veil2").read_text().replace("\t60\t20\t", "\t0\t0\t"))
+    options = ("--sites", tmp_path / "sites.txt", "--seed", 2, "--alpha", "1MVA", "--beta", "500")
+    (tmp_path / "sites.txt").write_text("2\n")
+    report = run(cli, source, tmp_path / "out", *options)
+    assert report["status"] == "verified"
+    assert {report["curator"][name] for name in CURATOR_FIELDS if name.startswith("distance")} == {None}
+    kept = json.loads((tmp_path / "out/curator/report.json").read_text())
+    assert kept["curator"]["distance_released"] is None
+
+
+def test_sites_that_follow_the_demands_are_refused_and_nothing_is_left_behind(cli, tmp_path, ledger_home):
+    source = tmp_path / "town.m"
+    source.write_text(two_bus_net().text())
+    refused = cli("release", source, "--out", tmp_path / "out", "--budget", "3", "--alpha", "1MVA", "--beta", "5%")
+    assert refused.code == 2 and "--sites all" in refused.err and refused.err.count("\n") == 1
+    assert not (tmp_path / "out").exists() and not list(ledger_home.rglob("*.ledger"))
+    # What the message says works, with the same folder and the same budget.
+    declared = ("--sites", "all", "--budget", "3", "--alpha", "1MVA", "--beta", "5%")
+    assert run(cli, source, tmp_path / "out", *declared)["status"] == "verified"
+
+
+def test_a_cost_of_zero_made_by_noise_is_no_fault_of_the_input(monkeypatch):
+    """A share of zero or less is no band: then there is no release, or, on a retreat, no such aim."""
+    case = load_case("veil2")
+    settings = ReleaseSettings(
+        epsilon="1", alpha="0.1", beta=Tolerance.parse("1%"), target=CostTargetSettings(mode=CostTargetMode.DERIVED)
+    )
+    prepared = prepare(PublicCase.of(case), solver="ipopt")
+    draw = Draw(noisy=simulate_laplace(case.values, epsilon=1.0, alpha=0.1, seed=1))
+    monkeypatch.setattr(target, "derived_cost", lambda *_: -100.0)
+    with pytest.raises(NoReleaseError, match="beta as an amount"):
+        target.aim(prepared, draw, settings)
+    aim = target.Aim(target=settings.beta.around(300.0, CostTargetMode.PRIVATE), error=None)
+    assert [other.target.value for other in target.retreats(prepared, draw, aim, settings)] == [100.0]
+    amount = replace(settings, beta=Tolerance.parse("50"))
+    assert target.aim(prepared, draw, amount).target.value == -100.0
+    assert [other.target.value for other in target.retreats(prepared, draw, aim, amount)] == [100.0, 0.0, -100.0]
 
 
 @pytest.mark.nesta

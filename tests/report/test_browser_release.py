@@ -12,9 +12,10 @@ from gridveil.core.band import Tolerance
 from gridveil.report.card_page import card_page
 from gridveil.report.curator_page import curator_page
 from gridveil.sectors.geometry import Places
-from gridveil.sectors.load import load_case
+from gridveil.sectors.registry import load_case
+from gridveil.service.account import NoAccount
 from gridveil.service.card import card
-from gridveil.service.pipeline import make_release
+from gridveil.service.release import make_release
 from gridveil.service.settings import ReleaseSettings
 
 NASTY = "</script><script>document.title='owned';alert(1)</script><img src=x onerror=alert(1)>"
@@ -42,10 +43,11 @@ def pages(tmp_path_factory):
 
     def write(name: str) -> tuple[Path, Path]:
         if name not in made:
-            release = make_release(load_case(name), SETTINGS, None)
+            case = load_case(name)
+            release = make_release(case, SETTINGS, NoAccount())
             made[name] = folder / f"{name}-report.html", folder / f"{name}-card.html"
-            made[name][0].write_text(curator_page(release, ledger=None, places=Places()))
-            made[name][1].write_text(card_page(card(release)))
+            made[name][0].write_text(curator_page(release, case, ledger=None, places=Places()))
+            made[name][1].write_text(card_page(card(release.public)))
         return made[name]
 
     return write
@@ -116,7 +118,7 @@ def test_a_name_that_is_a_script_stays_a_name(browser, tmp_path):
     junction = replace(network.junction, id=tuple(f"{NASTY}{name}" for name in network.junction.id))
     named = replace(case, name=NASTY, network=replace(network, junction=junction))
     page = tmp_path / "nasty.html"
-    page.write_text(curator_page(make_release(named, SETTINGS, None), ledger=None, places=Places()))
+    page.write_text(curator_page(make_release(named, SETTINGS, NoAccount()), named, ledger=None, places=Places()))
     with browser_tab(page, browser=browser) as tab:
         assert tab.click_everything() > 30
         tab.page.locator("[data-zoom=reset]").click()

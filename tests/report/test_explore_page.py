@@ -11,7 +11,7 @@ from browser import DESKTOP, PHONE, browser_tab, check_page
 from gridveil.report.explore_figure import explore_figure
 from gridveil.report.explore_page import explore_page, write_exploration
 from gridveil.report.explore_table import text_rows
-from gridveil.sectors.load import load_case
+from gridveil.sectors.registry import load_case
 from gridveil.study.explore import ExploreGrid, explore_public
 
 EVIL = "<script>alert(1)</script>"
@@ -57,7 +57,7 @@ def test_the_page_works_in_a_browser_and_escapes_names(found, tmp_path):
     assert EVIL not in path.read_text() and path.stat().st_size < 200_000
     with browser_tab(path) as tab:
         assert EVIL in tab.page.inner_text("h1")
-        assert "3 runs gave no release" in tab.page.inner_text("main")
+        assert "3 runs produced no release" in tab.page.inner_text("main")
         for width in (DESKTOP, PHONE):
             tab.page.set_viewport_size({"width": width, "height": 900})
             assert tab.click_everything() >= 10

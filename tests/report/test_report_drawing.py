@@ -11,10 +11,11 @@ from scipy.spatial.distance import pdist
 
 from gridveil.report.labels import GROWTH, SCALES, label_boxes, place_labels, text_widths
 from gridveil.report.layout import fill_missing, graph_layout, spread
-from gridveil.report.network_map import WIDTH, Changes, NetworkView, colours, draw_network
+from gridveil.report.network_map import WIDTH, colours, draw_network
 from gridveil.sectors.builtin import resolve_case
-from gridveil.sectors.geometry import Places, read_places
-from gridveil.sectors.load import load_case
+from gridveil.sectors.geometry import Places
+from gridveil.sectors.registry import load_case, read_places
+from gridveil.sectors.view import Changes, NetworkView
 
 
 def edges(case: str):
@@ -26,7 +27,7 @@ def view_of(ids, start, end, values) -> NetworkView:
     n = len(ids)
     return NetworkView(
         ids=ids, weight=np.nan_to_num(np.abs(values)), supplied=np.zeros(n, dtype=bool), start=start, end=end,
-        marked=np.zeros(len(start), dtype=bool), edge_titles=["edge"] * len(start), details=[[] for _ in ids],
+        marked=np.zeros(len(start), dtype=bool), marked_words="", edge_titles=["edge"] * len(start), details=[[] for _ in ids],
         changes=[Changes(name="change", unit="MW", of_edges=False, values=values)],
     )  # fmt: skip
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from conftest import optimum, two_bus_net
-from gridveil.report.operating import gas_state, power_state
-from gridveil.sectors.load import load_case
+from gridveil.sectors.gas.operating import gas_state
+from gridveil.sectors.power.operating import power_state
+from gridveil.sectors.registry import load_case
 
 
 def test_two_buses_by_hand(load_text):
@@ -25,7 +26,7 @@ def test_two_buses_by_hand(load_text):
 def test_losses_are_small_and_positive_and_no_limit_is_broken(name):
     case = load_case(name)
     state = power_state(case.network, optimum(case).x)
-    demand = 100 * case.demand.reveal().real.sum()
+    demand = 100 * case.values.reveal().real.sum()
     assert 0 < state.generation.real.sum() - demand < 0.06 * demand
     assert np.nanmax(state.loading) <= 1 + 1e-6
     assert np.all(state.voltage <= case.network.grid.bus.v_max + 1e-6)
@@ -33,7 +34,7 @@ def test_losses_are_small_and_positive_and_no_limit_is_broken(name):
 
 def test_gas_supplies_cover_the_demands():
     case = load_case("veilgas")
-    demand = case.demand.reveal()
+    demand = case.values.reveal()
     state = gas_state(case.network, optimum(case).x, demand)
     supplied = state.supply.sum() + case.network.receipt.injection.sum()
     assert supplied == pytest.approx(case.network.flow_base * demand.sum(), rel=1e-6)

@@ -15,7 +15,9 @@ import yaml
 import gridveil.report.card_page
 import gridveil.report.curator_page
 from gridveil.core.band import Tolerance
-from gridveil.core.secret import SecretDemand
+from gridveil.core.choices import CostTargetMode
+from gridveil.core.secret import SecretValues
+from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.mechanisms.simulation import simulate_laplace
 from gridveil.privacy.noisy import Draw
@@ -24,12 +26,13 @@ from gridveil.report.card_page import card_page
 from gridveil.report.curator_page import curator_page, write_curator_page
 from gridveil.report.page import render
 from gridveil.sectors.builtin import resolve_case
+from gridveil.sectors.case import Case
 from gridveil.sectors.geometry import Places
-from gridveil.sectors.load import load_case
+from gridveil.sectors.registry import load_case
+from gridveil.service.account import NoAccount
 from gridveil.service.card import card
-from gridveil.service.choices import CostTargetMode
-from gridveil.service.export import export
-from gridveil.service.pipeline import make_release
+from gridveil.service.publish import publish
+from gridveil.service.release import Release, make_release
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 SECRET = "Contains true demands. Do not share."
@@ -41,13 +44,18 @@ SETTINGS = ReleaseSettings(
 
 
 @pytest.fixture(scope="module")
-def release():
-    return make_release(load_case("veil9"), replace(SETTINGS, seed=1), None)
+def case() -> Case:
+    return load_case("veil9")
 
 
 @pytest.fixture(scope="module")
-def page(release):
-    return curator_page(release, ledger=None, places=Places())
+def release(case) -> Release:
+    return make_release(case, replace(SETTINGS, seed=1), NoAccount())
+
+
+@pytest.fixture(scope="module")
+def page(release, case) -> str:
+    return curator_page(release, case, ledger=None, places=Places())
 
 
 class Elements(HTMLParser):
@@ -78,20 +86,20 @@ def test_the_report_warns_in_every_section(page):
     assert 'class="banner"' in page
 
 
-def test_the_same_release_gives_the_same_page(release, page, tmp_path):
-    assert write_curator_page(release, tmp_path).read_text() == page
+def test_the_same_release_gives_the_same_page(release, case, page, tmp_path):
+    assert write_curator_page(release, case, tmp_path).read_text() == page
 
 
-def test_the_report_shows_true_and_released_demands_and_both_costs(release, page):
+def test_the_report_shows_true_and_released_demands_and_both_costs(release, case, page):
     shown = {float(value) for value in re.findall(r'data-value="([^"]+)"', page)}
-    true, released = 100 * release.case.demand.reveal(), 100 * release.released.values
+    true, released = 100 * case.values.reveal(), 100 * release.public.values
     for number in (*true.real, *true.imag, *released.real, *released.imag):
         assert min(abs(number - value) for value in shown) < 1e-9
     assert "5\u2009870.75" in page  # O(d°) of veil9
 
 
 def test_pages_load_nothing_and_allow_only_their_own_scripts(release, page):
-    for one in (page, card_page(card(release))):
+    for one in (page, card_page(card(release.public))):
         found = Elements(one).found
         assert not [tag for tag, _ in found if tag in {"link", "img", "iframe", "object", "embed", "base", "form"}]
         links = [value for tag, attributes in found for name, value in attributes.items() if name in {"src", "href"}]
@@ -105,7 +113,7 @@ def test_pages_load_nothing_and_allow_only_their_own_scripts(release, page):
 
 
 @pytest.mark.parametrize("kind", ["power", "gas"])
-def test_names_from_files_are_only_ever_text(release, kind):
+def test_names_from_files_are_only_ever_text(release, case, kind):
     if kind == "power":
         made = release
         places = Places(names={str(k): f"{NASTY}{k}" for k in range(1, 10)})
@@ -116,9 +124,11 @@ def test_names_from_files_are_only_ever_text(release, kind):
         pipe = replace(network.pipe, id=tuple(f"{NASTY}{name}" for name in network.pipe.id))
         network = replace(network, junction=replace(network.junction, id=names), pipe=pipe)
         settings = replace(SETTINGS, seed=1, target=CostTargetSettings())
-        made, places = make_release(replace(case, network=network), settings, None), Places()
-    made = replace(made, case=replace(made.case, name=NASTY))
-    page = curator_page(made, ledger=None, places=places)
+        case = replace(case, network=network)
+        made, places = make_release(case, settings, NoAccount()), Places()
+    prepared = replace(made.public.prepared, public=replace(made.public.case, name=NASTY))
+    made = replace(made, public=replace(made.public, prepared=prepared))
+    page = curator_page(made, case, ledger=None, places=places)
     elements = Elements(page)
     assert page.count("&lt;img src=x") > 20
     assert not [tag for tag, _ in elements.found if tag == "img"]
@@ -141,23 +151,23 @@ def test_the_card_page_comes_from_card_yaml_alone_and_names_stay_with_the_curato
     page = (folder / "card.html").read_text()
     assert page == card_page(yaml.safe_load((folder / "card.yaml").read_text()))
     assert "SIMULATION, NOT PRIVATE" in page and SECRET not in page
-    true = 100 * load_case("veil9").demand.reveal()
+    true = 100 * load_case("veil9").values.reveal()
     cells = re.findall(r"<td>([^<]*)</td>", page)
     assert not {f"{value:g}" for value in (*true.real, *true.imag)} & set(cells)
 
 
 def test_equal_noisy_demands_give_equal_public_folders_with_their_page(tmp_path):
     case = load_case("veil9")
-    noisy = replace(simulate_laplace(case.demand, epsilon=1.0, alpha=0.1, seed=3), simulation=False)
-    other = replace(case, demand=SecretDemand(1.7 * case.demand.reveal() + 0.05j))
+    noisy = replace(simulate_laplace(case.values, epsilon=1.0, alpha=0.1, seed=3), simulation=False)
+    other = case.with_values(SecretValues(1.7 * case.values.reveal() + 0.05j))
     folders, reports = [], []
     for name, one in (("a", case), ("b", other)):
-        made = make_release(one, SETTINGS, None, reuse=Draw(noisy=noisy))
-        export(made, tmp_path / name, simulation_as_public=False, card_page=card_page)
+        made = make_release(one, SETTINGS, NoAccount(), reuse=Draw(noisy=noisy))
+        publish(made, one, tmp_path / name, simulation_as_public=False, card_page=card_page)
         public = tmp_path / name / "public"
         folders.append({path.name: path.read_bytes() for path in sorted(public.iterdir())})
-        reports.append(curator_page(made, ledger=None, places=Places()))
-    assert set(folders[0]) == {"network.m", "card.yaml", "card.html"}
+        reports.append(curator_page(made, one, ledger=None, places=Places()))
+    assert set(folders[0]) == {"network.m", "card.yaml", "card.html", "registry.yaml"}
     assert folders[0] == folders[1] and reports[0] != reports[1]
 
 
@@ -172,8 +182,9 @@ def test_a_release_survives_pages_that_cannot_be_made(cli, tmp_path, monkeypatch
     assert result.code == 0 and report["status"] == "verified"
     assert report["files"] == [
         "curator/demands.csv", "curator/draw.json", "curator/report.json", "simulation/card.yaml", "simulation/network.m",
+        "simulation/registry.yaml",
     ]  # fmt: skip
-    assert result.err.count("\n") == 2 and "the curator's report could not be made (ValueError)" in result.err
+    assert result.err.count("\n") == 2 and "the curator's report could not be created (ValueError)" in result.err
     assert "4321" not in result.err and "ACME" not in result.err
 
 
@@ -182,16 +193,18 @@ def test_the_ledger_is_shown_with_what_is_left(cli, tmp_path):
     assert cli("release", "veil9", "--ledger", path, "--budget", "3", "--out", tmp_path / "out", "--json").code == 0
     page = (tmp_path / "out" / "curator" / "report.html").read_text()
     assert "SIMULATION" not in page
-    assert [charge.purpose for charge in Ledger.open(path).history().charges] == ["release of veil9"]
-    assert all(words in page for words in ("ε = 1", "ε = 3", "ε = 2", "release of veil9"))
+    charges = Ledger.open(path).history().charges
+    assert [charge.purpose for charge in charges] == ["release of veil9", "cost target"]
+    assert sum(charge.epsilon for charge in charges) == 1
+    assert all(words in page for words in ("ε = 1", "ε = 3", "ε = 2", "release of veil9", "cost target"))
 
 
-def test_a_network_whose_true_optimum_is_unknown_still_gets_its_page(release, monkeypatch):
-    module = gridveil.report.curator_page
-    solved = module._solve_true(release)
+def test_a_network_whose_true_optimum_is_unknown_still_gets_its_page(release, case, monkeypatch):
+    solved = release.curator.optimum
     failed = replace(solved, status=Status.FAILED, x=np.full_like(solved.x, np.nan), cost=np.nan)
-    monkeypatch.setattr(module, "_solve_true", lambda _: failed)
-    assert "was not solved" in curator_page(release, ledger=None, places=Places())
+    monkeypatch.setattr(Curator, "optimum", lambda *_, **__: failed)
+    unsolved = replace(release, curator=replace(release.curator))  # a record that has not found the optimum yet
+    assert "could not be solved" in curator_page(unsolved, case, ledger=None, places=Places())
 
 
 def test_a_template_that_forgets_a_value_is_an_error():

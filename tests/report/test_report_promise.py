@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 
-from gridveil.privacy.draw import facts, mechanism_for
-from gridveil.report.page import fixed, number, percent
-from gridveil.report.promise import in_units, promise_of, rounded_up
-from gridveil.sectors.load import load_case
+from gridveil.core.text import fixed, number, percent
+from gridveil.privacy.mechanisms import mechanism_for
+from gridveil.report.promise import promise_of, rounded_up
+from gridveil.sectors.registry import load_case
 
 
-def card_of(*, epsilon=1.0, alpha=0.1, scale=0.1, cost=0.0, mode="forecast"):
+def card_of(*, epsilon=1.0, alpha=10.0, rounding: float | None = 0.0, cost=0.0, mode="forecast"):
+    """The parts of a card that a promise is read off; ``cost`` is the ε of a sum with its own noise."""
+    noise = {"epsilon": epsilon, "alpha": alpha, "rounding": rounding, "root_mean_square_noise": 24.5}
+    total = {"epsilon": cost, "alpha": alpha, "rounding": None, "root_mean_square_noise": 3.0}
     return {
-        "privacy_loss": {
-            "privacy_unit": "one load site",
-            "privacy_unit_description": "the complex power P + jQ of one site",
-            "privacy_parameters": {
-                "epsilon": epsilon + cost, "epsilon_demands": epsilon, "epsilon_cost": cost, "alpha": alpha,
-                "alpha_unit": "per unit of 100 MVA",
-            },
+        "promise": {
+            "field": "demand", "privacy_unit": "one load site", "privacy_unit_details": "the complex power P + jQ of one site",
+            "epsilon": epsilon + cost, "alpha": alpha, "unit": "MVA",
         },
-        "implementation": {"scale": scale, "expected_squared_noise": 0.06},
+        "mechanisms": [noise, total] if cost else [noise],
         "cost_target": {"mode": mode},
     }  # fmt: skip
 
@@ -40,20 +40,22 @@ def test_known_odds():
     ("case", "epsilon", "alpha"), [("veil9", "1", "0.1"), ("veil9", "0.3", "1"), ("veilgas", "2", "0.5")]
 )
 def test_stated_odds_are_never_below_what_the_mechanism_can_lose(case, epsilon, alpha):
-    mechanism = mechanism_for(load_case(case).demand, epsilon=epsilon, alpha=alpha)
-    public = facts(mechanism)
+    field = load_case(case).field
+    mechanism = mechanism_for(field, epsilon=epsilon, alpha=alpha)
+    public = mechanism.facts()
     rho = mechanism.exact_scale * mechanism.epsilon - mechanism.alpha
-    promise = promise_of(card_of(epsilon=public.epsilon, alpha=public.alpha, scale=public.scale))
+    size = public.alpha * field.base
+    promise = promise_of(card_of(epsilon=public.epsilon, alpha=size, rounding=public.rounding * field.base))
     for row, share in zip(promise.rows, (0.5, 1.0, 2.0), strict=True):
-        lost = float((share * mechanism.alpha + rho) / mechanism.exact_scale)
+        lost = float((Fraction(share) * mechanism.alpha + rho) / mechanism.exact_scale)
         assert row.loss == pytest.approx(lost, rel=1e-9)
         assert float(row.odds.removesuffix(" : 1")) >= math.exp(lost) - 1e-9
         assert float(row.probability.rstrip("\u2009%")) / 100 >= 1 / (1 + math.exp(-lost)) - 1e-9
     assert promise.rows[1].loss == pytest.approx(public.epsilon)
 
 
-def test_a_private_cost_is_charged_whole_even_below_alpha():
-    rows = promise_of(card_of(epsilon=0.9, scale=0.1 / 0.9, cost=0.1, mode="private")).rows
+def test_a_loss_without_a_law_is_charged_whole_even_below_alpha():
+    rows = promise_of(card_of(epsilon=0.9, cost=0.1, mode="private")).rows
     assert [row.loss for row in rows] == pytest.approx([0.45 + 0.1, 1.0, 1.8 + 0.2])
 
 
@@ -68,4 +70,3 @@ def test_numbers_for_people():
     assert fixed(-0.0004, 2) == "0.00" and fixed(-1234.5, 1) == "\u22121\u2009234.5"
     assert percent(0.01234) == "1.23\u2009%"
     assert rounded_up(2.7201) == "2.73" and rounded_up(2.72) == "2.72"
-    assert in_units(0.1, "per unit of 100 MVA") == "10 MVA" and in_units(0.1, "apples") == "0.1 (apples)"

@@ -11,14 +11,14 @@ from conftest import Matpower
 from gridveil.core.choices import Formulation
 from gridveil.programs import ParametricProgram
 from gridveil.sectors.case import Case
-from gridveil.sectors.model import build_model
+from gridveil.sectors.registry import build_model
 from gridveil.solvers.structured import Dispatch, Nearest, Push
 
 
 def program_of(case: Case) -> tuple[ParametricProgram, np.ndarray]:
     """The same AC-OPF in CasADi, and the case's demands (P of all sites, then Q)."""
     model = build_model(case.network, Formulation.AC)
-    return model.program, model.layout.to_program(case.demand.reveal())
+    return model.program, model.layout.to_program(case.values.reveal())
 
 
 def dispatch_of(d: np.ndarray) -> Dispatch:

@@ -11,7 +11,7 @@ from structured_cases import dispatch_of, family, program_of
 from gridveil.sectors.power.arrays import structured_arrays
 from gridveil.solvers.structured import Cut, Nearest, Push, SolveStatus, StructuredSolver, strategy
 from gridveil.solvers.structured.kkt_check import Candidate, check
-from gridveil.solvers.structured.solver import CHECK_TOLERANCE
+from gridveil.solvers.structured.settings import CHECK_TOLERANCE
 
 
 @pytest.fixture

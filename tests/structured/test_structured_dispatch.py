@@ -12,11 +12,11 @@ from structured_cases import FAMILIES, dispatch_of, family, program_of
 from conftest import nesta
 from gridveil.core.errors import InputError
 from gridveil.programs import Follower
-from gridveil.sectors.load import load_case
 from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.sectors.registry import load_case
 from gridveil.solvers.structured import Dispatch, SolveStatus, StructuredSolver
 from gridveil.solvers.structured.lowering import cost_segments, ordered_grid
-from gridveil.solvers.structured.solver import CHECK_TOLERANCE
+from gridveil.solvers.structured.settings import CHECK_TOLERANCE
 from gridveil.solvers.structured.tasks import lower_dispatch, lower_task
 from references import nesta_optima, pglib_baseline
 

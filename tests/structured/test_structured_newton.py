@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from structured_cases import dispatch_of, family, program_of
 
-from gridveil.sectors.load import load_case
 from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.sectors.registry import load_case
 from gridveil.solvers.structured.assembly import assemble
 from gridveil.solvers.structured.evaluate import evaluate
-from gridveil.solvers.structured.layout import allocate_iterate, allocate_system, allocate_values
+from gridveil.solvers.structured.layout import Problem, allocate_iterate, allocate_system, allocate_values
 from gridveil.solvers.structured.lowering import cost_segments, ordered_grid
-from gridveil.solvers.structured.newton import REFINEMENTS, SHIFT_DUAL, aim_beyond, direction, factorise_with_inertia
+from gridveil.solvers.structured.newton import aim_beyond, direction, factorise_with_inertia
 from gridveil.solvers.structured.problem import Cut, Nearest, Push
+from gridveil.solvers.structured.settings import DELTA_C, REFINEMENTS
 from gridveil.solvers.structured.tasks import lower_task
 from gridveil.solvers.structured.warm import cold_start
 
@@ -38,6 +39,7 @@ class Situation:
         self.grid = ordered_grid(arrays)
         self.task = lower_task(arrays, self.grid, cost_segments(arrays), task)
         self.data, self.local, self.pattern = self.grid.data, self.task.data, self.grid.order.pattern
+        self.problem = Problem(grid=self.data, local=self.local, pattern=self.pattern)
         rng = np.random.default_rng(seed)
         start = self.task.start[self.task.free]
         self.point = cold_start(self.data, self.local, self.grid.no_load, start, 1.0)
@@ -50,9 +52,8 @@ class Situation:
         n_bus, n_branch, n_limits = len(self.point.x), len(self.data.branch_from), len(self.local.active)
         self.values = allocate_values(n_bus, n_branch, n_limits)
         evaluate(self.data, self.local, self.point, self.values)
-        n_rows = len(self.local.row_low)
-        self.system = allocate_system(n_bus, n_branch, len(self.pattern.row), len(self.point.u), n_rows)
-        assemble(self.data, self.local, self.pattern, self.point, self.values, self.system)
+        self.system = allocate_system(self.problem)
+        assemble(self.problem, self.point, self.values, self.system)
 
     def at(self, x: np.ndarray, u: np.ndarray):
         """Balances and limits (with slack) elsewhere."""
@@ -101,7 +102,7 @@ def test_gradient_and_hessian_of_the_lagrangian(case):
     point, system, fixed = situation.point, situation.system, situation.data.fixed
     # Slacks without end leave the Lagrangian's own curvature.
     point.slack[:] = 1e30
-    assemble(situation.data, situation.local, situation.pattern, point, situation.values, system)
+    assemble(situation.problem, point, situation.values, system)
     n = point.x.size
     size = 1e-4
 
@@ -138,15 +139,15 @@ def test_direction_solves_the_linearised_conditions(kind, seed):
     situation = Situation(load_case("veil9"), kind, seed)
     point, system, local = situation.point, situation.system, situation.local
     step = allocate_iterate(len(point.x), len(point.u), len(point.slack))
-    shift, _ = factorise_with_inertia(situation.data, local, situation.pattern, system, 0.0)
+    shift, _ = factorise_with_inertia(situation.problem, system, 0.0)
     aims = np.random.default_rng(seed)
     system.aim[:] = aims.uniform(0.0, 2 * MU, system.aim.shape)
     system.aim_u[:] = aims.uniform(0.0, 2 * MU, system.aim_u.shape)
-    direction(situation.data, local, situation.pattern, point, situation.values, system, shift, REFINEMENTS, step)
+    direction(situation.problem, point, situation.values, system, shift, REFINEMENTS, step)
     d_balance, d_limit = situation.derivative(step.x, step.u)
     size = max(1.0, float(np.max(np.abs(step.x))), float(np.max(np.abs(step.price))))
     close = {"abs": 1e-6 * size}
-    assert d_balance - SHIFT_DUAL * step.price == pytest.approx(-situation.values.balance, **close)
+    assert d_balance - DELTA_C * step.price == pytest.approx(-situation.values.balance, **close)
     active = local.active
     # Without a cap (least_softness is zero here) limits and their slacks move together.
     assert (d_limit + step.slack)[active] == pytest.approx(-situation.values.limit[active], **close)
@@ -164,7 +165,7 @@ def test_direction_solves_the_linearised_conditions(kind, seed):
     )
     before_x, before_u = system.gradient_x.copy(), system.gradient_u.copy()
     evaluate(situation.data, local, moved, situation.values)
-    assemble(situation.data, local, situation.pattern, moved, situation.values, system)
+    assemble(situation.problem, moved, situation.values, system)
     rate_x, rate_u = (system.gradient_x - before_x) / 1e-6, (system.gradient_u - before_u) / 1e-6
     loose = {"abs": 2e-4 * size}
     free = ~situation.data.fixed

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from structured_cases import dispatch_of, program_of
 
-from gridveil.sectors.load import load_case
 from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.sectors.registry import load_case
 from gridveil.solvers.structured import SolveStatus, StructuredSolver
 from gridveil.solvers.structured.ipm import _is_rounded
 from gridveil.solvers.structured.lowering import Segments, split_generation

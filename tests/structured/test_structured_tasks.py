@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structured_cases import dispatch_of, family, program_of, solve_by_ipopt
 
-from gridveil.sectors.load import load_case
 from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.sectors.registry import load_case
 from gridveil.solvers.structured import Cut, DemandBox, Nearest, Push, StructuredSolver
 
 

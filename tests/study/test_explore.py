@@ -9,22 +9,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import gridveil.sectors.load
-import gridveil.study.explore as explore_module
+import gridveil.sectors.registry
 from conftest import Matpower, optimum
+from gridveil.bilevel.methods import METHODS
 from gridveil.bilevel.repair import repair
 from gridveil.bilevel.result import Ending
-from gridveil.core.band import TargetSource, Tolerance
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Solver
-from gridveil.core.secret import SecretDemand
+from gridveil.core.secret import SecretValues
 from gridveil.privacy.mechanisms.simulation import simulate_laplace
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
-from gridveil.solvers.choose import engine_for
-from gridveil.solvers.ipopt import Engine
-from gridveil.study.explore import ExploreGrid, explore_public, explore_simulated
-from gridveil.study.explore_demands import simulated_demand
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.ipopt import IpoptBackend
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
+from gridveil.study.explore import ExploreGrid, explore_public, explore_simulated, simulated_demand
 
 GRID = ExploreGrid(alphas=("0.05", "0.2"), epsilons=("1", "2"), betas=("0.5%", "20%"), seeds=2)
 OPTIONS = ("--alpha", "0.05,0.2", "--beta", "1%", "--seeds", "2")
@@ -49,12 +49,12 @@ def test_rows_are_what_a_release_by_hand_gives():
         (alpha, epsilon, beta) for alpha in (0.05, 0.2) for epsilon in (1.0, 2.0) for beta in ("0.5%", "20%")
     ]
     model = build_model(case.network)
-    engine, truth = engine_for(case.network, model, Solver.STRUCTURED), case.demand.reveal()
+    backend, truth = backend_for(model, Solver.STRUCTURED), case.values.reveal()
     assert found.cost == pytest.approx(optimum(case).cost, rel=1e-6)
     row = found.rows[2]  # α = 0.05, ε = 2, β = 0.5 %
-    noisy = [simulate_laplace(case.demand, epsilon=2.0, alpha=0.05, seed=seed) for seed in (1, 2)]
-    target = Tolerance.parse("0.5%").around(found.cost, TargetSource.PUBLIC)
-    released = [repair(engine, model.layout, one, target) for one in noisy]
+    noisy = [simulate_laplace(case.values, epsilon=2.0, alpha=0.05, seed=seed) for seed in (1, 2)]
+    target = Tolerance.parse("0.5%").around(found.cost, CostTargetMode.PUBLIC)
+    released = [repair(backend, model.layout, one, target) for one in noisy]
 
     def mean_distance(sites: list[np.ndarray]) -> float:
         return float(np.mean([np.linalg.norm(one - truth) for one in sites]) / np.linalg.norm(truth))
@@ -75,18 +75,18 @@ def test_betas_share_their_draws_and_hold():
 
 
 def test_failed_runs_are_counted_by_reason(monkeypatch):
-    real, calls = explore_module.solve_auto, []
+    real, calls = METHODS["auto"], []
 
     def flaky(*arguments):
         calls.append(arguments)
         result = real(*arguments)
         return replace(result, d=None, cost=math.nan, ending=Ending.NO_BRACKET) if len(calls) % 3 else result
 
-    monkeypatch.setattr(explore_module, "solve_auto", flaky)
+    monkeypatch.setitem(METHODS, "auto", flaky)
     grid = ExploreGrid(alphas=("0.1",), epsilons=("1",), betas=("1%",), seeds=6)
     (row,) = explore_public(load_case("veil2"), grid).rows
     assert (row.runs, row.verified, row.failures) == (6, 2, {Ending.NO_BRACKET.value: 4})
-    monkeypatch.setattr(explore_module, "solve_auto", lambda *a: replace(real(*a), d=None, ending=Ending.NO_HIGHPOINT))
+    monkeypatch.setitem(METHODS, "auto", lambda *a: replace(real(*a), d=None, ending=Ending.NO_HIGHPOINT))
     (row,) = explore_public(load_case("veil2"), grid).rows
     assert (row.verified, row.distance_released, row.cost_error) == (0, None, None)
     assert row.distance_noisy.mean > 0
@@ -94,12 +94,12 @@ def test_failed_runs_are_counted_by_reason(monkeypatch):
 
 @pytest.mark.parametrize("name", ["veil9", "veilgas"])
 def test_simulated_demands_are_made_of_public_data_and_can_be_served(name):
-    network = load_case(name).network
-    model = build_model(network)
-    engine = Engine(model.program)
-    first = simulated_demand(network, model.layout, engine).reveal()
-    assert np.array_equal(first, simulated_demand(network, model.layout, engine).reveal())
-    solution = engine.solve_afresh(model.layout.to_program(first))
+    case = load_case(name)
+    model = build_model(case.network)
+    backend = IpoptBackend(model.program)
+    first, again = (simulated_demand(case.network, case.field, model.layout, backend)[0].reveal() for _ in range(2))
+    assert np.array_equal(first, again)
+    solution = Solves(backend).afresh(model.layout.to_program(first))
     assert solution.converged and solution.cost > 0
     if name == "veil9":
         assert first.real.sum() == pytest.approx(0.5 * (1.9 + 0.9 + 1.4 + 0.35), rel=1e-9)
@@ -107,36 +107,37 @@ def test_simulated_demands_are_made_of_public_data_and_can_be_served(name):
 
 
 def test_demands_that_cannot_be_served_are_made_feasible():
-    network = load_case("case57_ieee").network
-    model = build_model(network)
-    engine = engine_for(network, model, Solver.STRUCTURED)
-    demand = simulated_demand(network, model.layout, engine, loading=1.0)
-    assert engine.solve_afresh(model.layout.to_program(demand.reveal())).converged
+    case = load_case("case57_ieee")
+    model = build_model(case.network)
+    backend = backend_for(model, Solver.STRUCTURED)
+    demand, words = simulated_demand(case.network, case.field, model.layout, backend, loading=1.0)
+    assert "100%" in words
+    assert Solves(backend).afresh(model.layout.to_program(demand.reveal())).converged
     with pytest.raises(InputError, match="loading"):
-        simulated_demand(network, model.layout, engine, loading=1.5)
+        simulated_demand(case.network, case.field, model.layout, backend, loading=1.5)
 
 
 def test_a_file_s_demands_are_never_looked_at(cli, tmp_path, monkeypatch):
     path = tmp_path / "own.m"
     path.write_text(three_bus((41.75, 77.5)))
-    loaded, reveal = [], SecretDemand.reveal
+    loaded, reveal = [], SecretValues.reveal
 
-    def load(*arguments):
-        loaded.append(load_case(*arguments))
+    def load(*arguments, **options):
+        loaded.append(load_case(*arguments, **options))
         return loaded[-1]
 
     def guarded(self):
-        assert all(self is not case.demand for case in loaded), "the file's demands were revealed"
+        assert all(self is not case.values for case in loaded), "the file's demands were revealed"
         return reveal(self)
 
-    monkeypatch.setattr(gridveil.sectors.load, "load_case", load)
-    monkeypatch.setattr(SecretDemand, "reveal", guarded)
+    monkeypatch.setattr(gridveil.sectors.registry, "load_case", load)
+    monkeypatch.setattr(SecretValues, "reveal", guarded)
     result = cli("explore", path, *OPTIONS, "--json")
     assert result.code == 0 and len(loaded) == 1
     report = json.loads(result.out)
     assert report["source"] == "simulated" and report["demands"].startswith("simulated from public data")
     with pytest.raises(AssertionError, match="revealed"):
-        loaded[0].demand.reveal()
+        loaded[0].values.reveal()
 
 
 def test_two_files_that_differ_in_demands_alone_give_the_same_rows(cli, tmp_path):
@@ -153,7 +154,7 @@ def test_two_files_that_differ_in_demands_alone_give_the_same_rows(cli, tmp_path
 
 def test_true_demands_are_refused_with_what_they_would_cost(cli, monkeypatch):
     """30 draws: at α = 0.01 they cost 10·(1 + 0.1 + 0.01), at α = 1 a hundred times that."""
-    monkeypatch.setattr(gridveil.sectors.load, "load_case", None)
+    monkeypatch.setattr(gridveil.sectors.registry, "load_case", None)
     result = cli("explore", "veil9", "--demands", "true", "--alpha", "0.01,0.1,1")
     assert (result.code, result.out) == (2, "")
     assert "30 draws" in result.err and "ε = 11.1 at α = 0.01 (ε = 1110 at α = 1)" in result.err
@@ -181,5 +182,5 @@ def test_simulated_on_request(cli):
 def test_exploring_gas():
     case = load_case("veilgas")
     grid = ExploreGrid(alphas=("0.5",), epsilons=("1",), betas=("5%",), seeds=2)
-    (row,) = explore_simulated(case.network, "gas", grid).rows
+    (row,) = explore_simulated(case.network, case.field, "gas", grid).rows
     assert row.verified == 2 and row.cost_error.high <= 0.05

@@ -83,7 +83,7 @@ def test_list_names_the_shipped_studies(study):
         ),
         (["run", "small", "--data", "nowhere"], "nowhere: there is no such data folder"),
         (["run", "small", "--engine", "dask"], "needs --scheduler"),
-        (["run", "small", "--scheduler", "tcp://x:1"], "--scheduler is for --engine dask"),
+        (["run", "small", "--scheduler", "tcp://x:1"], "--scheduler requires --engine dask"),
         (["run", "small", "--store", "no/folder/s.sqlite"], "check the folder"),
         (["status", "none.sqlite"], "no such store"),
         (["export", "none.sqlite", "--parquet", "x.parquet"], "no such store"),

@@ -10,7 +10,7 @@ from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 from gridveil.privacy.mechanisms.simulation import NoiseSites
 from gridveil.study.paper_numbers import published_networks
-from gridveil.study.study_file import Cell, find_study, read_study, shipped_studies
+from gridveil.study.study_file import Setting, find_study, read_study, shipped_studies
 from gridveil.study.toml_table import read_toml
 
 
@@ -18,7 +18,7 @@ def test_a_study_says_what_it_means(tmp_path):
     more = '[[grid]]\nalpha = [0.1, 2]\nbeta = ["10%", 0.001, "1 %"]\n[limits]\ntask_seconds = 5\nworkers = 3'
     study = read_study(write_study(tmp_path / "s.toml", more=more, seeds=[4, 2, 4]))
     assert study.cells == tuple(
-        Cell(alpha=alpha, beta=beta)
+        Setting(alpha=alpha, beta=beta)
         for alpha, beta in [(0.1, 0.01), (0.1, 0.1), (0.1, 0.001), (2.0, 0.1), (2.0, 0.001), (2.0, 0.01)]
     )
     assert study.seeds == (4, 2) and study.methods == (Method.BISECTION, Method.AUTO)

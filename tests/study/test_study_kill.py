@@ -48,7 +48,7 @@ def test_interrupt_ends_the_run_at_once_and_cleanly(tmp_path):
     assert runner.returncode == 130 and not out
     lines = [line for line in err.splitlines() if "left" not in line]
     assert lines == [
-        f"gridveil: stopped; what is finished is safe in {tmp_path / 's.sqlite'}: run the same command again to go on"
+        f"gridveil: stopped; finished tasks are saved in {tmp_path / 's.sqlite'}: run the same command again to resume"
     ]
     assert workers
     wait_until_gone(workers)

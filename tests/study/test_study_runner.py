@@ -13,14 +13,15 @@ from study_tools import assert_same_rows, comparable, write_study
 
 from conftest import two_bus_net
 from gridveil.bilevel.methods.algorithm1 import solve_bilevel
-from gridveil.core.band import CostTarget, TargetSource
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
 from gridveil.programs import Status
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
-from gridveil.solvers.choose import engine_for
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
 from gridveil.study import runner, trial
 from gridveil.study.engine_local import LocalEngine
 from gridveil.study.runner import RunReport, run_study
@@ -41,14 +42,14 @@ def test_rows_hold_what_a_computation_by_hand_gives(tmp_path):
     frame = read_outcomes(tmp_path / "s.sqlite").set_index(["method", "seed"])
     case = load_case("veil9")
     model = build_model(case.network)
-    truth = case.demand.reveal()
+    truth = case.values.reveal()
     cost = frame["true_cost"].iloc[0]
     assert cost == pytest.approx(5870.751543, rel=1e-8) and frame["true_cost"].nunique() == 1
-    band = CostTarget(value=cost, beta=0.01 * cost, source=TargetSource.PUBLIC)
+    band = CostTarget(value=cost, beta=0.01 * cost, source=CostTargetMode.PUBLIC)
     for seed, stream in ((0, 936915728), (5, 1202898847)):  # CRC-32 of "veil9 0" and "veil9 5"
-        noisy = simulate_laplace(case.demand, epsilon=1.0, alpha=1.0, seed=stream, sites=NoiseSites.POSITIVE)
-        engine = engine_for(case.network, model, Solver.STRUCTURED)
-        result = solve_bilevel(engine, model.layout.to_program(noisy.values), band)
+        noisy = simulate_laplace(case.values, epsilon=1.0, alpha=1.0, seed=stream, sites=NoiseSites.POSITIVE)
+        backend = backend_for(model, Solver.STRUCTURED)
+        result = solve_bilevel(backend, model.layout.to_program(noisy.values), band)
         row = frame.loc["bisection", seed]
         assert result.d is not None and row["verified"] and row["ending"] == result.ending.name
         n = len(truth)
@@ -155,13 +156,14 @@ def test_a_failed_task_is_a_row_with_its_reason_until_it_is_retried(tmp_path, mo
 
 def test_an_unsolved_true_optimum_fails_the_networks_rows_alone(tmp_path, monkeypatch):
     study = read_study(write_study(tmp_path / "s.toml", seeds=1))
-    real = trial.solve_true
+    of_veil9 = 2 * len(load_case("veil9").field)
 
-    def unsolved(case, model, solve):
-        found = real(case, model, solve)
-        return replace(found, status=Status.INFEASIBLE) if case.name == "veil9" else found
+    class Unsolved(Solves):
+        def afresh(self, d):
+            found = super().afresh(d)
+            return replace(found, status=Status.INFEASIBLE) if len(d) == of_veil9 else found
 
-    monkeypatch.setattr(trial, "solve_true", unsolved)
+    monkeypatch.setattr(trial, "Solves", Unsolved)
     run_study(study, tmp_path / "s.sqlite", HERE)
     frame = read_outcomes(tmp_path / "s.sqlite")
     assert dict(frame.groupby("network")["verified"].all()) == {"veil2": True, "veil9": False}

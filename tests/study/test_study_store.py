@@ -11,11 +11,11 @@ import pytest
 from study_tools import write_study
 
 from gridveil.core.errors import InputError
-from gridveil.study.outcome import Outcome
+from gridveil.study.outcome import TaskOutcome
 from gridveil.study.store import TaskKey, export_parquet, open_store, read_outcomes, summarise
 from gridveil.study.study_file import read_study
 
-ROW = Outcome(
+ROW = TaskOutcome(
     network="veil9",
     kind="power",
     buses=9,
@@ -67,9 +67,9 @@ def test_rows_come_back_exactly(tmp_path, study):
     failed = replace(ROW, seed=1, verified=False, ending="FAILED", reason="took too long", true_cost=None, delta=None)
     fill(path, study, failed, ROW)
     frame = read_outcomes(path)
-    assert list(frame.columns) == [field.name for field in fields(Outcome)]
+    assert list(frame.columns) == [field.name for field in fields(TaskOutcome)]
     first, second = (row for _, row in frame.iterrows())
-    for field in fields(Outcome):
+    for field in fields(TaskOutcome):
         expected = getattr(ROW, field.name)
         assert first[field.name] == expected or (expected is None and math.isnan(first[field.name])), field.name
     assert math.isnan(second["delta"]) and second["reason"] == "took too long"

@@ -175,7 +175,7 @@ def test_only_the_papers_setting_is_compared():
     assert cell(runs("released_distance", values, epsilon=0.5), "V", **same).verdict is Verdict.NO_NUMBER
     assert cell(runs("released_distance", values, beta=0.05), "V", **same).verdict is Verdict.NO_NUMBER
     assert cell(runs("released_distance", values, alpha=0.3), "V", **same).verdict is Verdict.NO_NUMBER
-    stranger = cell(runs("released_distance", values), "V", strangers={"case14_ieee"}, **same)
+    stranger = cell(runs("released_distance", values), "V", not_in_paper={"case14_ieee"}, **same)
     assert stranger.verdict is Verdict.NO_NUMBER
     assert cell(runs("released_distance", values[:1]), "V", **same).verdict is Verdict.TOO_FEW
 
@@ -335,7 +335,7 @@ def test_namesakes_of_the_papers_networks_are_not_compared(tmp_path):
     outcomes = runs("released_distance", [0.6, 0.7, 0.8])
     papers = read_evaluation([write_store(tmp_path / "a.sqlite", outcomes)])
     names = read_evaluation([write_store(tmp_path / "b.sqlite", outcomes, files=False)])
-    assert (papers.strangers, names.strangers) == (frozenset(), frozenset({"case14_ieee"}))
-    (table,) = build_tables(names.frame, ["V"], strangers=names.strangers)
+    assert (papers.not_in_paper, names.not_in_paper) == (frozenset(), frozenset({"case14_ieee"}))
+    (table,) = build_tables(names.frame, ["V"], not_in_paper=names.not_in_paper)
     assert set(table.verdicts) == {Verdict.NO_NUMBER}
     assert np.isnan([found.standard_errors for _, _, found in table.filled]).all()

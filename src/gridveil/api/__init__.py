@@ -1,4 +1,4 @@
-"""The Python API for notebooks: load a case, solve it, release it, look at what came of it."""
+"""The Python API for notebooks: load, solve and release cases, and examine the results."""
 
 from gridveil.api.case import GridCase
 from gridveil.api.explored import ExploreResult

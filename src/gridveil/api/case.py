@@ -1,36 +1,36 @@
-"""A loaded case in a notebook: what is public can be looked at, what is secret stays inside."""
+"""A loaded case in a notebook: the public part is accessible, the secret part is not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
-
 from gridveil.api.choices import Number, choose, exact_number, listed, tolerance_text
 from gridveil.api.explored import ExploreResult
-from gridveil.api.frames import Frames, public_frames
 from gridveil.api.html import facts_html, facts_text
 from gridveil.api.plots import CasePlots
 from gridveil.api.released import ReleaseResult
 from gridveil.api.solved import SolveResult, solve_case
 from gridveil.core.band import Tolerance
-from gridveil.core.choices import DemandBounds, Formulation
+from gridveil.core.choices import CostTargetMode, DemandBounds, Formulation
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.methods import Method, Solver
+from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
+from gridveil.privacy.mechanisms import LAPLACE
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case, Network
-from gridveil.sectors.describe import describe_case
-from gridveil.service.budget import ledger_path, open_or_create
-from gridveil.service.choices import CostTargetMode
-from gridveil.service.pipeline import make_release
+from gridveil.sectors.registry import describe_case, sector_of
+from gridveil.sectors.view import Frames
+from gridveil.service.account import LedgerAccount, NoAccount
+from gridveil.service.budget import ledger_of
+from gridveil.service.release import make_release
 from gridveil.service.reuse import kept_promise, load_draw
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
+from gridveil.study.choices import DemandSource
 from gridveil.study.explore import ExploreGrid, demands_to_use, explore_public, explore_simulated, refuse_true_demands
-from gridveil.study.explore_choices import DemandSource
 
 AnyPath = str | PathLike[str]
 
@@ -62,12 +62,12 @@ class GridCase:
         return CasePlots(self.network, self.name)
 
     def describe(self) -> dict[str, object]:
-        """Give what the case holds, what of it is secret and what is public."""
+        """Describe the case: what it holds, which part is secret and which is public."""
         return describe_case(self.case)
 
     def to_pandas(self) -> Frames:
-        """Give the public part as frames: buses, branches, generators, sites; or junctions, pipes, compressors, sites."""
-        return public_frames(self.network)
+        """Return the public part as frames: buses, branches, generators, sites; or junctions, pipes, compressors, sites."""
+        return sector_of(self.network).public_frames(self.network)
 
     def solve(
         self, *, formulation: Formulation | str = Formulation.AC, solver: Solver | str = Solver.STRUCTURED
@@ -84,46 +84,57 @@ class GridCase:
         seed: int | None = None,
         ledger: AnyPath | Ledger | None = None,
         budget: Number | None = None,
+        dataset: str | None = None,
         reuse: ReleaseResult | Draw | AnyPath | None = None,
-        cost_target: CostTargetMode | str = CostTargetMode.PUBLIC,
+        cost_target: CostTargetMode | str = CostTargetMode.PRIVATE,
         forecast_cost: float | None = None,
-        cost_sensitivity: Number | None = None,
-        cost_share: Number = "0.1",
-        confidence: float = 0.95,
+        cost_share: Number | None = None,
+        declare_cost_public: bool = False,
+        mechanism: str = LAPLACE,
         method: Method | str = Method.AUTO,
         solver: Solver | str = Solver.STRUCTURED,
         demand_bounds: DemandBounds | str = DemandBounds.NONE,
     ) -> ReleaseResult:
-        """Make the demands private and the network feasible at a cost within beta: see ``gridveil release --help``.
+        """Release the case with private demands that are feasible at a cost near the target: see ``gridveil release --help``.
 
-        ``epsilon`` and ``alpha`` (per unit) are the promise; ``beta`` is a share ("1%") or an amount ("250"). The draw is
-        charged to the ``ledger``, by default the file beside the case; a ``seed`` makes a simulation that protects nobody.
-        ``reuse`` takes the noise of an earlier release, its folder, or one of ``draws``, at no cost, and with it the
+        ``epsilon`` and ``alpha`` ("10MVA", or per unit) are the promise; ``beta`` is a share ("1%") or an amount ("250").
+        Draws are charged to the data set's ledger, which ``budget`` creates; a ``seed`` makes a simulation that protects
+        nobody. ``reuse`` takes the noise of an earlier release, its folder, or one of ``draws``, at no cost, and with it the
         promise. Nothing but the ledger is written: ``save(folder)`` of the result does that.
         """
-        draw = self._reused(reuse, ledger)
-        loss, distance = _promise(epsilon, alpha, draw)
+        mode = choose(CostTargetMode, cost_target, "the cost target")
+        if mode is CostTargetMode.PUBLIC:
+            raise InputError("a public cost target must be declared: use declare_cost_public=True instead")
+        loss, distance = (None if stated is None else exact_number(stated) for stated in (epsilon, alpha))
+        if reuse is None and (loss is None or distance is None):
+            raise InputError("a release needs epsilon and alpha; give, for example, epsilon=1, alpha='10MVA'")
+        # What is stated badly is told before a ledger is made or opened.
         settings = ReleaseSettings(
-            epsilon=loss,
-            alpha=distance,
+            epsilon=loss or "1",
+            alpha=distance or "1",
             beta=Tolerance.parse(tolerance_text(beta)),
             target=CostTargetSettings(
-                mode=choose(CostTargetMode, cost_target, "the cost target"),
+                mode=CostTargetMode.PUBLIC if declare_cost_public else mode,
                 forecast=forecast_cost,
-                sensitivity=None if cost_sensitivity is None else exact_number(cost_sensitivity),
-                share=exact_number(cost_share),
-                confidence=confidence,
+                share=None if cost_share is None else exact_number(cost_share),
             ),
+            mechanism=mechanism,
             seed=seed,
             method=choose(Method, method, "the method"),
             solver=choose(Solver, solver, "the solver"),
             demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
         )
-        charged = seed is None and draw is None
-        book = self._ledger(ledger, settings.alpha, budget) if charged else None
+        curator, book = Curator(self.case), None
+        if seed is None:
+            book = self._ledger(ledger, alpha, budget, dataset)
+        draw = self._reused(reuse, curator, book)
+        if draw is not None:
+            paid_loss, paid_distance = kept_promise(draw, self.case.field, book, loss, distance)
+            settings = replace(settings, epsilon=paid_loss, alpha=paid_distance)
+        account = NoAccount() if book is None else LedgerAccount(book)
         try:
-            made = make_release(self.case, settings, book, draw, self._keep)
-            return ReleaseResult(made, self.source, book)
+            made = make_release(self.case, settings, account, reuse=draw, keep=self._keep)
+            return ReleaseResult(made, self.case, self.source, book)
         except NoReleaseError as error:
             if self.draws:
                 error.add_note("the draw is kept: release(…, reuse=case.draws[-1]) uses it again at no cost")
@@ -148,36 +159,34 @@ class GridCase:
         if self.source is not None and demands_to_use(self.source, wanted) is DemandSource.PUBLIC:
             return ExploreResult(exploration=explore_public(self.case, grid))
         if wanted is DemandSource.PUBLIC:
-            raise InputError("only the demands of built-in cases are taken for public; leave out demands='public'")
-        return ExploreResult(exploration=explore_simulated(self.network, self.name, grid, loading=loading))
+            raise InputError("only the demands of built-in cases are known to be public; omit demands='public'")
+        return ExploreResult(
+            exploration=explore_simulated(self.network, self.case.field, self.name, grid, loading=loading)
+        )
 
-    def _ledger(self, ledger: AnyPath | Ledger | None, alpha: str, budget: Number | None) -> Ledger:
-        if isinstance(ledger, Ledger):
-            return ledger
-        path = self._ledger_path(ledger)
-        if path is None:
-            raise InputError(
-                "a release must be charged to a ledger: give ledger='name.ledger', or a seed for a simulation"
-            )
-        return open_or_create(path, alpha=alpha, cap=None if budget is None else exact_number(budget))
+    def _ledger(
+        self, ledger: AnyPath | Ledger | None, alpha: Number | None, budget: Number | None, dataset: str | None
+    ) -> Ledger:
+        """Return the ledger of the data set; a given one must be the registered one."""
+        path = ledger.path if isinstance(ledger, Ledger) else ledger
+        cap = None if budget is None else exact_number(budget)
+        return ledger_of(
+            self.case, name=dataset, path=path, alpha=None if alpha is None else exact_number(alpha), cap=cap
+        )
 
-    def _ledger_path(self, ledger: AnyPath | None) -> Path | None:
-        if ledger is not None:
-            return Path(ledger)
-        return None if self.source is None else ledger_path(self.source)
-
-    def _reused(self, reuse: ReleaseResult | Draw | AnyPath | None, ledger: AnyPath | Ledger | None) -> Draw | None:
-        """Give the draw to be used again, which must fit the case; one from a folder must be known to the ledger."""
+    def _reused(
+        self, reuse: ReleaseResult | Draw | AnyPath | None, curator: Curator, ledger: Ledger | None
+    ) -> Draw | None:
+        """Return the draw to reuse: from this session, or from a folder, where it must be bound to the same data."""
         if reuse is None:
             return None
         if not isinstance(reuse, ReleaseResult | Draw):
-            path = None if isinstance(ledger, Ledger) else self._ledger_path(ledger)
-            book = ledger if isinstance(ledger, Ledger) else Ledger.open(path) if path and path.exists() else None
-            return load_draw(Path(reuse), self.case, book)
+            return load_draw(Path(reuse), curator, ledger)
         draw = reuse.draw if isinstance(reuse, ReleaseResult) else reuse
-        values, demand = draw.noisy.values, self.case.demand
-        if len(values) != len(demand) or np.iscomplexobj(values) != demand.is_complex:
-            raise InputError("the draw to be reused was made from another case; its sites do not match")
+        if draw not in self.draws:
+            raise InputError(
+                "the draw to be reused was not made from this case in this session; name its folder instead"
+            )
         return draw
 
     def _keep(self, draw: Draw) -> None:
@@ -193,13 +202,3 @@ class GridCase:
     def _repr_html_(self) -> str:
         facts = {key.replace("_", " "): value for key, value in self.describe().items() if key != "case"}
         return facts_html(self.name, facts)
-
-
-def _promise(epsilon: Number | None, alpha: Number | None, draw: Draw | None) -> tuple[str, str]:
-    """Give ε and α as exact text: those stated, or those of a draw that is used again, which nothing can change."""
-    if draw is None:
-        if epsilon is None or alpha is None:
-            raise InputError("a release needs epsilon and alpha; give, for example, epsilon=1, alpha='0.1'")
-        return exact_number(epsilon), exact_number(alpha)
-    loss, distance = (None if stated is None else exact_number(stated) for stated in (epsilon, alpha))
-    return kept_promise(draw, loss, distance)

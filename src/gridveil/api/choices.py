@@ -1,4 +1,4 @@
-"""What users write in Python, turned into the types that the rooms below take."""
+"""Conversion of Python arguments to the types of the packages below."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Number = str | int | float | Fraction
 
 
 def choose(kind: type[Choice], value: Choice | str, name: str) -> Choice:
-    """Give the member of a choice, by itself or by its value."""
+    """Resolve a choice given as an enumeration member or as its value."""
     if isinstance(value, kind):
         return value
     known = [member.value for member in kind]
@@ -27,26 +27,26 @@ def choose(kind: type[Choice], value: Choice | str, name: str) -> Choice:
 
 
 def exact_number(value: Number) -> str:
-    """Give a number as exact text."""
+    """Convert a number to exact text."""
     return exact_text(Fraction(repr(float(value)))) if isinstance(value, float) and math.isfinite(value) else str(value)
 
 
 def tolerance_text(value: str) -> str:
-    """Give β as it is; a bare number is refused, as nobody can tell a share from an amount."""
+    """Return β unchanged; refuse a bare number, which could be a share or an amount."""
     if not isinstance(value, str):
         raise InputError(f"beta must be text: a share such as '1%' or an amount such as '250', not {value!r}")
     return value
 
 
 def listed(values: Number | Iterable[Number]) -> tuple[str, ...]:
-    """Give one or several numbers as exact text."""
+    """Convert one or several numbers to exact text."""
     if isinstance(values, str | int | float | Fraction):
         return (exact_number(values),)
     return tuple(exact_number(value) for value in values)
 
 
 def slack_texts(slack: Mapping[str, float | str] | Iterable[str] | None) -> list[str]:
-    """Give regulated pressures as JUNCTION=PRESSURE."""
+    """Format regulated pressures as JUNCTION=PRESSURE."""
     if isinstance(slack, Mapping):
         return [f"{junction}={pressure}" for junction, pressure in slack.items()]
     return list(slack or ())

@@ -1,4 +1,4 @@
-"""What an exploration of settings gives back to a notebook."""
+"""Result of an exploration of settings, for notebooks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SPREADS = ("distance_noisy", "distance_released", "cost_error")
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ExploreResult:
-    """What each setting cost, on demands that are not secret."""
+    """Results for each setting, on demands that are not secret."""
 
     exploration: Exploration
 
     def to_pandas(self) -> pd.DataFrame:
-        """Give one row per setting; columns such as ``distance_released_mean``."""
+        """Return one row per setting; columns such as ``distance_released_mean``."""
         import pandas as pd
 
         rows = []

@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: one tidy table, everything escaped."""
+"""HTML representation of results in notebooks, with all text escaped."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NOTE = Markup('<p style="border-left:3px solid #D55E00;padding-left:.6em;margin:
 
 
 def facts_html(title: str, facts: Mapping[str, object], note: str = "") -> str:
-    """Give a table of names and values; ``note`` is a warning below it."""
+    """Render a table of names and values, with ``note`` as a warning below it."""
     rows = Markup().join(ROW.format(name=name, value=words(value)) for name, value in facts.items())
     return _framed(title, rows, note)
 
 
 def grid_html(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
-    """Give a table with a row of headings."""
+    """Render a table with a row of headings."""
     lines = [Markup().join(map(HEAD.format, headings))] + [Markup().join(map(CELL.format, row)) for row in rows]
     body = Markup().join(Markup("<tr>{}</tr>").format(line) for line in lines)
     return _framed(title, body, note)
@@ -38,12 +38,12 @@ def _framed(title: str, rows: Markup, note: str) -> str:
 
 
 def facts_text(kind: str, facts: Mapping[str, object]) -> str:
-    """Give the same facts as one line of text."""
+    """Format the same facts as one line of text."""
     return f"{kind}({', '.join(f'{name}: {words(value)}' for name, value in facts.items())})"
 
 
 def words(value: object) -> str:
-    """Give a value in words: numbers with six digits, lists with commas."""
+    """Format a value: numbers to six digits, lists separated by commas."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

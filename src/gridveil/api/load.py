@@ -1,4 +1,4 @@
-"""The way in for notebooks: a path, a built-in name, a pandapower net or a PyPSA network."""
+"""Load a case from a path, a built-in name, a pandapower net or a PyPSA network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from gridveil.api.choices import choose, slack_texts
 from gridveil.api.objects import read_object
 from gridveil.core.choices import DemandUnit
 from gridveil.sectors.gas.boundary import stated_boundary
-from gridveil.sectors.load import load_case
+from gridveil.sectors.registry import load_case
+from gridveil.sectors.sites import AS_STATED, site_rule
 
 
 def load(
@@ -21,12 +22,14 @@ def load(
     sound_speed: float | str | None = None,
     flow_base: float | str | None = None,
     demand_unit: DemandUnit | str | None = None,
+    sites: str | None = None,
 ) -> GridCase:
     """Load a case: a path, a built-in name such as "veil9", a pandapower net or a PyPSA network of one snapshot.
 
     Gas networks need boundary conditions where the file has none: a ``preset``, or regulated pressures
     (``slack={"1": "500psi"}``, plain numbers in Pa), ``sound_speed`` (m/s), ``flow_base`` (kg/s: what demands and alpha are
-    measured in) and whose demand is one datum (``demand_unit``: "delivery" or "junction").
+    measured in) and whose demand is one datum (``demand_unit``: "delivery" or "junction"). ``sites`` declares which places
+    have customers: "all", or a file with one bus or junction per line.
     """
     if not isinstance(source, str | os.PathLike):
         return GridCase(case=read_object(source))
@@ -38,4 +41,4 @@ def load(
         demand_unit=None if demand_unit is None else choose(DemandUnit, demand_unit, "the demand unit"),
     )
     path = os.fspath(source)
-    return GridCase(case=load_case(path, boundary), source=path)
+    return GridCase(case=load_case(path, boundary, sites=AS_STATED if sites is None else site_rule(sites)), source=path)

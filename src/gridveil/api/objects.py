@@ -1,4 +1,4 @@
-"""pandapower nets and PyPSA networks in and out, by way of files in a private folder that is deleted at once."""
+"""Conversion from and to pandapower nets and PyPSA networks, through files in a private temporary folder."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
 from gridveil.sectors.case import Case, Network
-from gridveil.sectors.gas.network import GasNetwork
-from gridveil.sectors.load import load_case
-from gridveil.sectors.publish import write_network
+from gridveil.sectors.registry import load_case, sector_of, write_network
 
 PANDAPOWER, PYPSA = "pandapower", "pypsa"
 FORMATS = {PANDAPOWER: "pandapower-json", PYPSA: "pypsa-csv"}
 
 
 def read_object(network: Any) -> Case:
-    """Give the case of a pandapower net or of a PyPSA network with one snapshot."""
+    """Load a case from a pandapower net or from a PyPSA network with one snapshot."""
     package = type(network).__module__.partition(".")[0]
     if package not in FORMATS:
         raise InputError(
@@ -36,18 +34,20 @@ def read_object(network: Any) -> Case:
 
 
 def to_pandapower(network: Network, sites: NDArray[Any], title: str) -> Any:
-    """Give a pandapower net with these demands (per unit, one per site)."""
-    power, pandapower = _power_only(network), _package(PANDAPOWER)
+    """Create a pandapower net with these demands (per unit, one per site)."""
+    _refuse_without_form(network, FORMATS[PANDAPOWER])
+    pandapower = _package(PANDAPOWER)
     with _private_folder() as folder:
-        path = write_network(power, sites, folder, FORMATS[PANDAPOWER], title=title)
+        path = write_network(network, sites, folder, FORMATS[PANDAPOWER], title=title)
         return pandapower.from_json(str(path))
 
 
 def to_pypsa(network: Network, sites: NDArray[Any], title: str) -> Any:
-    """Give a PyPSA network with these demands (per unit, one per site)."""
-    power, pypsa = _power_only(network), _package(PYPSA)
+    """Create a PyPSA network with these demands (per unit, one per site)."""
+    _refuse_without_form(network, FORMATS[PYPSA])
+    pypsa = _package(PYPSA)
     with _private_folder() as folder:
-        path = write_network(power, sites, folder, FORMATS[PYPSA], title=title)
+        path = write_network(network, sites, folder, FORMATS[PYPSA], title=title)
         return pypsa.Network(str(path))
 
 
@@ -75,7 +75,7 @@ def _write_pypsa(net: Any, folder: Path) -> Path:
 
 
 def _without_time(component: Any) -> None:
-    """Put what a component is given for the one snapshot among its fixed values, and forget results."""
+    """Move a component's values for the single snapshot to its static values, and drop results."""
     for name in list(component.dynamic):
         series = component.dynamic[name]
         if not series.empty and str(component.defaults.at[name, "status"]).startswith("Input"):
@@ -83,10 +83,10 @@ def _without_time(component: Any) -> None:
         component.dynamic[name] = series.iloc[:, :0]
 
 
-def _power_only(network: Network) -> Network:
-    if isinstance(network, GasNetwork):
-        raise InputError("a gas network has no form in pandapower or PyPSA; use save(folder) instead")
-    return network
+def _refuse_without_form(network: Network, file_format: str) -> None:
+    sector = sector_of(network)
+    if not sector.writes(file_format):
+        raise InputError(f"a {sector.kind} network has no form in pandapower or PyPSA; use save(folder) instead")
 
 
 def _package(name: str) -> ModuleType:
@@ -98,6 +98,6 @@ def _package(name: str) -> ModuleType:
 
 @contextmanager
 def _private_folder() -> Iterator[Path]:
-    """A folder that only this user can read, gone on leaving: true demands pass through it."""
+    """Temporary folder that only this user can read, as true demands pass through it."""
     with tempfile.TemporaryDirectory(prefix="gridveil-") as folder:
         yield Path(folder)

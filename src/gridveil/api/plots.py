@@ -1,4 +1,4 @@
-"""Plots for notebooks. Each draws on the given matplotlib axes, or on new ones, and gives the axes back."""
+"""Plots for notebooks. Each draws on the given matplotlib axes, or on new ones, and returns them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.run import ON_THE_PATH
-from gridveil.privacy.curator import demand_table
 from gridveil.report.layout import graph_layout
 from gridveil.report.style import PAPER, QUIET, Role, figure_style
 from gridveil.sectors.case import Network
-from gridveil.sectors.describe import demand_base, site_labels
-from gridveil.sectors.gas.network import GasNetwork
-from gridveil.service.pipeline import Release
+from gridveil.sectors.registry import sector_of
+from gridveil.service.release import PublicRelease, Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_NAMES = 40  # sites whose names fit along an axis
 SMALLEST, LARGEST = 6.0, 160.0  # of a node, in square points
@@ -48,24 +45,24 @@ class CasePlots:
 class ReleasePlots:
     """Plots of a release, all of public quantities."""
 
-    _release: Release
+    _release: PublicRelease
 
     def demand(self, ax: Axes | None = None) -> Axes:
         """Draw released (and noisy) active demands, or gas withdrawals, site by site."""
         release = self._release
-        base, unit = demand_base(release.case.network)
+        sector, base = sector_of(release.case.network), release.case.field.base
+        part = sector.value_parts[0]
         released, noisy = base * release.released.values.real, base * release.draw.noisy.values.real
         sites = np.arange(1, len(released) + 1)
         with _drawing(ax, (6.4, 3.4)) as axes:
             axes.bar(sites, released, color=Role.RELEASED, alpha=0.75, label="released")
             axes.plot(sites, noisy, "_", color=Role.NOISY, markersize=9, markeredgewidth=2, label="noisy")
             if len(sites) <= MOST_NAMES:
-                axes.set_xticks(sites, site_labels(release.case.network), rotation=90)
-            gas = isinstance(release.case.network, GasNetwork)
+                axes.set_xticks(sites, release.case.field.places, rotation=90)
             axes.set(
                 title=self._title,
-                xlabel=("junction" if gas else "bus") if len(sites) <= MOST_NAMES else "site",
-                ylabel=f"withdrawal ({unit})" if gas else "active power (MW)",
+                xlabel=sector.node_word if len(sites) <= MOST_NAMES else "site",
+                ylabel=f"{part.name} ({part.unit})",
             )
             axes.legend()
         return axes
@@ -92,13 +89,12 @@ class ReleasePlots:
         release = self._release
         path = [step for step in release.released.result.history if step.kind in ON_THE_PATH and np.isfinite(step.cost)]
         path.sort(key=lambda step: step.proxy)
-        base, unit = demand_base(release.case.network)
+        base, part = release.case.field.base, sector_of(release.case.network).value_parts[0]
         with _drawing(ax, (4.8, 3.4)) as axes:
             axes.plot([base * step.proxy for step in path], [step.cost for step in path], "o-", color=Role.COST)
-            gas = isinstance(release.case.network, GasNetwork)
             axes.set(
                 title="Optimal cost against total demand",
-                xlabel=f"total demand ({unit if gas else 'MW'})",
+                xlabel=f"total demand ({part.unit})",
                 ylabel=f"optimal cost ({release.cost_unit})",
             )
         return axes
@@ -112,7 +108,7 @@ class ReleasePlots:
 
     @property
     def _title(self) -> str:
-        return "Simulated release: protects nobody" if self._release.draw.noisy.simulation else "Released demands"
+        return "Simulated release: protects nobody" if self._release.simulation else "Released demands"
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,10 +119,9 @@ class CuratorPlots:
 
     def scatter(self, ax: Axes | None = None) -> Axes:
         """Draw true against released active demands, or gas withdrawals, with the strip of ±α."""
-        release = self._release
-        base, unit = demand_base(release.case.network)
-        unit = unit if isinstance(release.case.network, GasNetwork) else "MW"
-        rows = demand_table(release.case, release.draw.noisy, release.released.values)
+        release = self._release.public
+        base, unit = release.case.field.base, sector_of(release.case.network).value_parts[0].unit
+        rows = self._release.curator.curator.table(release.draw.noisy, release.values)
         true = base * np.array([true.real for _, true, _, _ in rows])
         released = base * np.array([released.real for _, _, _, released in rows])
         alpha = base * release.draw.noisy.mechanism.alpha
@@ -142,7 +137,7 @@ class CuratorPlots:
 
 @contextmanager
 def _drawing(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
-    """Give the axes, or new ones of this size (inches) that a notebook will show, in gridveil's style."""
+    """Return the given axes, or new ones of this size (inches) in gridveil's style that a notebook will display."""
     import matplotlib.pyplot as plt
 
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]  # loads the backend, which turns interaction on; within the style that would be undone
@@ -153,9 +148,10 @@ def _drawing(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
 def _draw_network(axes: Axes, network: Network, sites: NDArray[Any] | None) -> None:
     from matplotlib.collections import LineCollection
 
-    n, start, end, supplied, place = _graph(network)
-    position = graph_layout(n, start, end)
-    lines = np.stack([position[start], position[end]], axis=1)
+    graph = sector_of(network).graph(network)
+    n, place, supplied = graph.n, graph.place, graph.supplied
+    position = graph_layout(n, graph.start, graph.end)
+    lines = np.stack([position[graph.start], position[graph.end]], axis=1)
     axes.add_collection(LineCollection(list(lines), colors=QUIET, linewidths=0.8, zorder=1))
     drawn = np.zeros(n)
     np.add.at(drawn, place, np.ones(len(place)) if sites is None else np.abs(sites))
@@ -169,21 +165,3 @@ def _draw_network(axes: Axes, network: Network, sites: NDArray[Any] | None) -> N
     axes.set_aspect("equal")
     axes.autoscale_view()
     axes.set_axis_off()
-
-
-def _graph(network: Network) -> tuple[int, Ints, Ints, Ints, Ints]:
-    """Give the number of nodes, both ends of the edges in use, the nodes that are supplied, and the node of each site."""
-    if isinstance(network, GasNetwork):
-        edges = (network.pipe, network.link, network.compressor, network.regulator)
-        start = np.concatenate([edge.from_junction for edge in edges])
-        end = np.concatenate([edge.to_junction for edge in edges])
-        return (
-            network.n_junction,
-            start,
-            end,
-            np.union1d(network.slack, network.receipt.junction),
-            network.site_junction,
-        )
-    on, branch = network.branch_on, network.branch
-    supplied = np.unique(network.generator.bus[network.generator_on])
-    return len(network.bus.id), branch.from_bus[on], branch.to_bus[on], supplied, network.load.bus

@@ -1,24 +1,19 @@
-"""What a solve gives back to a notebook."""
+"""Result of a solve, for notebooks."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gridveil.api.choices import choose
-from gridveil.api.frames import Frames, solution_frames
 from gridveil.api.html import facts_html, facts_text
 from gridveil.core.choices import Formulation
 from gridveil.core.errors import NoReleaseError
 from gridveil.core.methods import Solver
-from gridveil.privacy.curator import solve_true
-from gridveil.programs import FollowerSolution
+from gridveil.privacy.curator import Curator, CuratorSolution
 from gridveil.sectors.case import Case, Network
-from gridveil.sectors.gas.network import GasNetwork
-from gridveil.sectors.model import build_model
-from gridveil.solvers.choose import engine_for
-from gridveil.solvers.structured_backend import BY_STRUCTURE
+from gridveil.sectors.registry import sector_of
+from gridveil.sectors.view import Frames
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,15 +31,27 @@ class SolveResult:
     case: str
     network: Network
     formulation: Formulation
-    solver: str
-    cost_unit: str
-    seconds: float
     secret: bool
-    solution: FollowerSolution
+    solution: CuratorSolution
+
+    @property
+    def cost_unit(self) -> str:
+        """Unit of the cost."""
+        return self.solution.cost_unit
+
+    @property
+    def solver(self) -> str:
+        """The solver used."""
+        return self.solution.solver
+
+    @property
+    def seconds(self) -> float:
+        """Solve time, excluding building the model."""
+        return self.solution.solve_seconds
 
     @property
     def converged(self) -> bool:
-        """Whether there is an optimum."""
+        """Whether the solve converged to an optimum."""
         return self.solution.converged
 
     @property
@@ -60,20 +67,20 @@ class SolveResult:
     @property
     def dispatch(self) -> pd.DataFrame:
         """What each generator in service produces (MW, MVAr), or each compressor does (kg/s and pressure ratio)."""
-        return self.to_pandas()["compressors" if isinstance(self.network, GasNetwork) else "generators"]
+        return next(iter(self.to_pandas().values()))
 
     def to_pandas(self) -> Frames:
-        """Give the operating point: frames of buses, generators and branches, or of junctions, pipes and stations."""
+        """Return the operating point: frames of generators, buses and branches, or of compressors, junctions and other edges."""
         if not self.converged:
             raise NoReleaseError(f"{self.case} was not solved ({self.status}), so there is no operating point")
-        return solution_frames(self.network, self.formulation, self.solution.x)
+        return sector_of(self.network).solution_frames(self.network, self.formulation, self.solution.x)
 
     def _facts(self) -> dict[str, object]:
-        gas = isinstance(self.network, GasNetwork)
+        sector = sector_of(self.network)
         return {
             "status": self.status,
             "cost": None if self.cost is None else f"{self.cost:.8g} {self.cost_unit}",
-            "formulation": "gas flow" if gas else self.formulation.value.upper(),
+            "formulation": self.formulation.value.upper() if len(sector.formulations) > 1 else sector.flow_words,
             "solver": self.solver,
             "iterations": self.solution.iterations,
             "seconds": self.seconds,
@@ -87,19 +94,7 @@ class SolveResult:
 
 
 def solve_case(case: Case, formulation: Formulation | str, solver: Solver | str, *, secret: bool) -> SolveResult:
-    """Solve O at a case's own demands. ``secret`` says whether these are true ones."""
+    """Solve O at a case's own demands; ``secret`` states whether these are true demands."""
     form = choose(Formulation, formulation, "the formulation")
-    model = build_model(case.network, form)
-    engine = engine_for(case.network, model, choose(Solver, solver, "the solver"))
-    clock = time.perf_counter()
-    solution = solve_true(case, model, engine.solve_afresh)
-    return SolveResult(
-        case=case.name,
-        network=case.network,
-        formulation=form,
-        solver=(Solver.STRUCTURED if solution.detail == BY_STRUCTURE else Solver.IPOPT).value,
-        cost_unit=model.program.cost_unit,
-        seconds=time.perf_counter() - clock,
-        secret=secret,
-        solution=solution,
-    )
+    solution = Curator(case).optimum(formulation=form, solver=choose(Solver, solver, "the solver").value)
+    return SolveResult(case=case.name, network=case.network, formulation=form, secret=secret, solution=solution)

@@ -1,1 +1,1 @@
-"""Speed side by side with other tools, on public cases: the same files, machine and run, and the answers checked."""
+"""Benchmarks against other tools on public cases: same files, same machine, same run, and verified solutions."""

@@ -1,4 +1,4 @@
-"""What a solver in the bench is given and what it gives back."""
+"""The interface of a solver in the benchmark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NotApplicableError(Exception):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Problem:
+class BenchProblem:
     """A public case in memory: its file, its network, and the demand of each load site (per unit)."""
 
     path: Path
@@ -45,7 +45,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Answer:
+class ContestantAnswer:
     """How one solve ended: cost in $/h, and the point unless there is none."""
 
     converged: bool
@@ -59,16 +59,16 @@ class Contestant(ABC):
     """One solver on one problem. Making it imports packages and reads files, and is not timed."""
 
     @abstractmethod
-    def __init__(self, problem: Problem) -> None: ...
+    def __init__(self, problem: BenchProblem) -> None: ...
 
     @abstractmethod
     def build(self) -> None:
-        """Make everything that solves share."""
+        """Build everything that solves share."""
 
     @abstractmethod
     def solve(self) -> None:
         """Solve once, from a flat start."""
 
     @abstractmethod
-    def answer(self) -> Answer:
+    def answer(self) -> ContestantAnswer:
         """Read what the last solve found; not timed."""

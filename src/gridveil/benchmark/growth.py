@@ -1,4 +1,4 @@
-"""How time grows with size: the exponent of a power law, by least squares in logarithms."""
+"""Growth of time with size: the exponent of a power law, fitted by least squares in logarithms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class GrowthRow:
 
 
 def fit_power_law(buses: Sequence[int], seconds: Sequence[float]) -> tuple[float, float]:
-    """Give the exponent, and the fitted seconds at 1000 buses."""
+    """Fit the exponent and the seconds at 1000 buses."""
     exponent, level = np.polyfit(np.log(np.asarray(buses) / 1000.0), np.log(seconds), 1)
     return float(exponent), float(np.exp(level))
 

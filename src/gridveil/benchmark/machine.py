@@ -1,4 +1,4 @@
-"""What the figures were measured on; nothing that names the machine."""
+"""Description of the hardware and software of a benchmark, without anything that identifies the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""O(d) by one contestant on one case: timed in a process of its own, judged beside the others."""
+"""O(d) by one contestant on one case: timed in a separate process and compared with the others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gridveil.benchmark.contestant import Answer, Problem
+from gridveil.benchmark.contestant import BenchProblem, ContestantAnswer
 from gridveil.benchmark.process import measure_apart
-from gridveil.benchmark.public_case import PublicCase, at_file_demand
+from gridveil.benchmark.public_case import BenchCase, at_file_demand
 from gridveil.benchmark.registry import ALL
 from gridveil.benchmark.residuals import generation_cost, violations
 
@@ -45,8 +45,8 @@ class OpfRow:
     note: str = ""
 
 
-def opf_row(case: PublicCase, solver: str, repeats: int, limit: float) -> OpfRow:
-    """Measure in a process of its own; whatever happens there becomes a row."""
+def opf_row(case: BenchCase, solver: str, repeats: int, limit: float) -> OpfRow:
+    """Measure in a separate process; any outcome becomes a row."""
     row = OpfRow(case=case.name, buses=case.buses, solver=solver, status=NOT_INSTALLED)
     missing = ALL[solver].missing
     if missing:
@@ -61,7 +61,7 @@ def measure_opf(source: str, solver: str, repeats: int, limit: float, update: Up
     """In the worker: build once, solve several times cold, keep the shortest time, and check the answer."""
     begin = time.perf_counter()
 
-    def measure(problem: Problem) -> None:
+    def measure(problem: BenchProblem) -> None:
         update(stage="import")
         contestant = ALL[solver].load()(problem)
         update(stage="build")
@@ -84,7 +84,7 @@ def measure_opf(source: str, solver: str, repeats: int, limit: float, update: Up
     at_file_demand(source, measure)
 
 
-def check_answer(problem: Problem, answer: Answer) -> dict[str, Any]:
+def check_answer(problem: BenchProblem, answer: ContestantAnswer) -> dict[str, Any]:
     """Status, cost, iterations and residual of an answer, as far as they are numbers."""
     found: dict[str, Any] = {"iterations": answer.iterations}
     if not answer.converged or answer.point is None:
@@ -101,7 +101,7 @@ def check_answer(problem: Problem, answer: Answer) -> dict[str, Any]:
 
 
 def judged(rows: Sequence[OpfRow], published: float | None) -> list[OpfRow]:
-    """The rows of one case, with each cost beside the best: PGLib's, or the lowest of those that are accurate."""
+    """The rows of one case, each cost compared with the best: PGLib's, or the lowest of the accurate ones."""
     costs = [row.cost for row in rows if row.status == CONVERGED and row.cost is not None]
     reference = published if published is not None else min(costs, default=math.nan)
     best = min([*costs, reference])

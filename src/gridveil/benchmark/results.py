@@ -1,4 +1,4 @@
-"""What a bench gives back: for machines as JSON, for people as tables."""
+"""Results of a benchmark as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from gridveil.benchmark.releases import ReleaseRow
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table for people: title, headings, and cells as text."""
+class ResultTable:
+    """A table: title, headings, and cells as text."""
 
     title: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
 
     def markdown(self) -> str:
-        """Give it as Markdown, first column to the left and the others to the right."""
+        """Render as Markdown, with the first column aligned left and the others right."""
         lines = [self.headings, ["---", *["---:"] * (len(self.headings) - 1)], *self.rows]
         return f"### {self.title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchResults:
-    """Everything that one run measured."""
+    """Results of one benchmark."""
 
     machine: Mapping[str, object]
     tolerances: Mapping[str, str]
@@ -38,7 +38,7 @@ class BenchResults:
     growth: Sequence[GrowthRow]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "machine": dict(self.machine),
             "tolerances": dict(self.tolerances),
@@ -47,8 +47,8 @@ class BenchResults:
             "growth": [asdict(row) for row in self.growth],
         }
 
-    def tables(self) -> list[Table]:
-        """Give what there is as tables."""
+    def tables(self) -> list[ResultTable]:
+        """Return the results as tables."""
         found = [opf_table(self.results)]
         if self.releases:
             found.append(release_table(self.releases))
@@ -56,8 +56,8 @@ class BenchResults:
             found.append(growth_table(self.growth))
         return found
 
-    def brief_tables(self) -> list[Table]:
-        """Give the same for a terminal: one table per case, with fewer columns, and the notes at the end."""
+    def brief_tables(self) -> list[ResultTable]:
+        """Return shorter tables for a terminal: one per case, with fewer columns, and the notes at the end."""
         cases = dict.fromkeys(row.case for row in self.results)
         found = [brief_opf_table([row for row in self.results if row.case == case]) for case in cases]
         if self.releases:
@@ -67,7 +67,7 @@ class BenchResults:
         notes = [[row.case, row.solver, row.note] for row in self.results if row.note]
         notes += [[row.case, f"release, α = {row.alpha:g}", row.note] for row in self.releases if row.note]
         if notes:
-            found.append(Table(title="Notes", headings=("case", "solver", "note"), rows=notes))
+            found.append(ResultTable(title="Notes", headings=("case", "solver", "note"), rows=notes))
         return found
 
     def write(self, folder: Path) -> list[Path]:
@@ -78,7 +78,7 @@ class BenchResults:
         return [data, text]
 
 
-def opf_table(rows: Sequence[OpfRow]) -> Table:
+def opf_table(rows: Sequence[OpfRow]) -> ResultTable:
     """O(d): one line per case and contestant, with the time relative to the structured solver's."""
     ours = {row.case: row.solve_seconds for row in rows if row.solver == "structured" and row.status == "converged"}
     headings = (
@@ -96,7 +96,7 @@ def opf_table(rows: Sequence[OpfRow]) -> Table:
         "MB",
         "note",
     )
-    return Table(
+    return ResultTable(
         title="O(d): one cold AC optimal power flow",
         headings=headings,
         rows=[
@@ -120,10 +120,10 @@ def opf_table(rows: Sequence[OpfRow]) -> Table:
     )
 
 
-def brief_opf_table(rows: Sequence[OpfRow]) -> Table:
+def brief_opf_table(rows: Sequence[OpfRow]) -> ResultTable:
     """O(d) of one case."""
     ours = next((row.solve_seconds for row in rows if row.solver == "structured" and row.status == "converged"), None)
-    return Table(
+    return ResultTable(
         title=f"{rows[0].case}, {rows[0].buses} buses",
         headings=("solver", "status", "cost", "residual", "build", "solve", "×", "MB"),
         rows=[
@@ -142,21 +142,21 @@ def brief_opf_table(rows: Sequence[OpfRow]) -> Table:
     )
 
 
-def brief_release_table(rows: Sequence[ReleaseRow]) -> Table:
+def brief_release_table(rows: Sequence[ReleaseRow]) -> ResultTable:
     """Releases of all cases."""
     full = release_table(rows)
     columns = [
         full.headings.index(name) for name in ("case", "α", "seeds", "failed", "median", "worst", "Ipopt O(d)", "ratio")
     ]
-    return Table(
+    return ResultTable(
         title=full.title,
         headings=[full.headings[k] for k in columns],
         rows=[[row[k] for k in columns] for row in full.rows],
     )
 
 
-def release_table(rows: Sequence[ReleaseRow]) -> Table:
-    """Releases: one line per case and α, beside one O(d) by Ipopt."""
+def release_table(rows: Sequence[ReleaseRow]) -> ResultTable:
+    """Releases: one line per case and α, relative to one O(d) by Ipopt."""
     headings = (
         "case",
         "buses",
@@ -172,8 +172,8 @@ def release_table(rows: Sequence[ReleaseRow]) -> Table:
         "MB",
     )
     first = rows[0]
-    return Table(
-        title=f"Releases: ε = {first.epsilon:g}, β = {first.beta:.0%}, by the structured engine",
+    return ResultTable(
+        title=f"Releases: ε = {first.epsilon:g}, β = {first.beta:.0%}, by the structured solver",
         headings=(*headings, "note"),
         rows=[
             [
@@ -196,9 +196,9 @@ def release_table(rows: Sequence[ReleaseRow]) -> Table:
     )
 
 
-def growth_table(rows: Sequence[GrowthRow]) -> Table:
+def growth_table(rows: Sequence[GrowthRow]) -> ResultTable:
     """Exponents: one line per solver and quantity."""
-    return Table(
+    return ResultTable(
         title="Growth: seconds ∝ buses^exponent",
         headings=("quantity", "solver", "α", "exponent", "at 1000 buses", "sizes", "from", "to"),
         rows=[
@@ -218,7 +218,7 @@ def growth_table(rows: Sequence[GrowthRow]) -> Table:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Give a time with three digits: 1.23 ms, 0.456 s, 78.9 s."""
+    """Format a time to three digits: 1.23 ms, 0.456 s, 78.9 s."""
     if seconds is None:
         return "–"
     return f"{1000 * seconds:.3g} ms" if seconds < 0.1 else f"{seconds:.3g} s"

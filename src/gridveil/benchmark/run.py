@@ -1,4 +1,4 @@
-"""A whole bench: every contestant on every case, releases, growth."""
+"""A complete benchmark: every contestant on every case, releases, and growth with size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gridveil.benchmark.growth import growth_rows
 from gridveil.benchmark.machine import machine_facts
 from gridveil.benchmark.opf import OpfRow, judged, opf_row
 from gridveil.benchmark.process import measure_apart
-from gridveil.benchmark.public_case import PublicCase, public_case
+from gridveil.benchmark.public_case import BenchCase, public_case
 from gridveil.benchmark.registry import ALL, FOLLOWER, check_names
 from gridveil.benchmark.releases import ReleaseRow, release_rows
 from gridveil.benchmark.results import BenchResults, seconds_text
@@ -34,7 +34,7 @@ class BenchSettings:
     growth: bool
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured."""
+        """Check the settings."""
         check_names(self.solvers)
         if self.repeats < 1 or self.seeds < 1:
             raise InputError("repeats and seeds must be at least 1")
@@ -48,12 +48,12 @@ class BenchSettings:
 
 
 def default_cases() -> list[str]:
-    """Small cases of PGLib, or our own where PGLib is not installed."""
+    """Small PGLib cases, or the shipped ones if PGLib is not installed."""
     return list(SMALL_CASES if pglib_folder() else SHIPPED)
 
 
 def run_bench(settings: BenchSettings, tell: Tell) -> BenchResults:
-    """Measure one thing after another, never two at once."""
+    """Run all measurements in sequence."""
     cases = [public_case(source) for source in settings.cases]
     if settings.compiled_code:
         measure_apart({"task": "warm up"}, None)
@@ -77,7 +77,7 @@ def run_bench(settings: BenchSettings, tell: Tell) -> BenchResults:
     )
 
 
-def _measure_case(case: PublicCase, settings: BenchSettings, tell: Tell) -> list[OpfRow]:
+def _measure_case(case: BenchCase, settings: BenchSettings, tell: Tell) -> list[OpfRow]:
     rows = []
     for solver in settings.solvers:
         row = opf_row(case, solver, settings.repeats, settings.limit)

@@ -15,14 +15,14 @@ LONGEST_NOTE = 200
 
 
 class Report:
-    """What is known so far, rewritten at each stage so that nothing is lost if the process is stopped."""
+    """Report rewritten at each stage, so that nothing is lost if the process is stopped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._facts: dict[str, Any] = {}
 
     def update(self, **facts: Any) -> None:
-        """Add facts; the file is replaced in one go."""
+        """Add facts; the file is replaced atomically."""
         self._facts |= facts | {"peak_mb": peak_mb()}
         draft = self._path.with_suffix(".draft")
         draft.write_text(json.dumps(self._facts))
@@ -30,7 +30,7 @@ class Report:
 
 
 def main(request: dict[str, Any], report: Report) -> None:
-    """Do what is asked, and say why if it cannot be done."""
+    """Handle the request, and report the reason if it fails."""
     try:
         if request["task"] == "warm up":
             from gridveil.solvers.structured import warm_up

@@ -1,7 +1,6 @@
-"""What can be proved about a release: a global lower bound on its optimal cost, and one on the distance of any release.
+"""Certificate of a release: global lower bounds on its optimal cost and on the distance of any release.
 
-Both come from the second-order-cone relaxation of the AC power flow. For gas and DC flow there is none: then the
-certificate is local only.
+Both come from the relaxation that the sector gives its model. Where there is none, the certificate is local only.
 """
 
 from __future__ import annotations
@@ -13,15 +12,12 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.result import BilevelResult
 from gridveil.core.band import CostTarget
-from gridveil.sectors.case import Network
 from gridveil.sectors.model import Model
-from gridveil.sectors.power.network import PowerNetwork
-from gridveil.sectors.power.soc import soc_distance_bound, soc_lower_bound
 
 Vector = NDArray[np.float64]
 
 LOCAL, GLOBAL = "local", "global"
-RELAXATION, NO_RELAXATION = "second-order cone", "none: local only"
+NO_RELAXATION = "none: local only"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +36,11 @@ class Certificate:
     gap: float | None
 
 
-def certify(network: Network, model: Model, noisy: Vector, target: CostTarget, result: BilevelResult) -> Certificate:
+def certify(model: Model, noisy: Vector, target: CostTarget, result: BilevelResult) -> Certificate:
     """Bound cost and distance of a verified result. ``noisy`` is the program's d̃."""
     local_bound = result.highpoint.delta if result.highpoint else None
-    if not isinstance(network, PowerNetwork) or not model.layout.with_reactive or result.d is None:
+    relaxation = model.relaxation
+    if relaxation is None or result.d is None:
         return Certificate(
             band=LOCAL,
             relaxation=NO_RELAXATION,
@@ -53,12 +50,12 @@ def certify(network: Network, model: Model, noisy: Vector, target: CostTarget, r
             gap=None,
         )
     program = model.program
-    cost = soc_lower_bound(network.grid, _complex(result.d)).value
-    distance = soc_distance_bound(network.grid, _complex(noisy), target, program.d_lower, program.d_upper).value
+    cost = relaxation.cost_bound(result.d).value
+    distance = relaxation.distance_bound(noisy, target, program.d_lower, program.d_upper).value
     proved = cost is not None and cost >= target.lower
     return Certificate(
         band=GLOBAL if proved else LOCAL,
-        relaxation=RELAXATION,
+        relaxation=relaxation.name,
         cost_lower_bound=cost,
         distance_lower_bound=distance,
         local_distance_bound=local_bound,
@@ -70,8 +67,3 @@ def _gap(delta: float, bound: float | None) -> float | None:
     if bound is None:
         return None
     return 0.0 if delta == 0 else max(delta - bound, 0.0) / delta
-
-
-def _complex(d: Vector) -> NDArray[np.complex128]:
-    n = len(d) // 2
-    return np.array(d[:n] + 1j * d[n:], dtype=np.complex128)

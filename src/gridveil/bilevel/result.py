@@ -1,4 +1,4 @@
-"""What the bilevel engine gives back: the point, how it was reached, and how it ended."""
+"""Result of a bilevel method: the point, the steps that led to it, and the termination status."""
 
 from __future__ import annotations
 

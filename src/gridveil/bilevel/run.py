@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from gridveil.bilevel.monotonicity import measure_monotonicity
 from gridveil.bilevel.result import BilevelResult, Ending, HighPointResult, Step, StepKind
 from gridveil.core.band import CostTarget
-from gridveil.programs import FollowerSolution, Status
-from gridveil.solvers.ipopt import Engine
-from gridveil.solvers.joint import JointSolution
+from gridveil.programs import Status
+from gridveil.solvers.backend import Answer, Backend
+from gridveil.solvers.solves import Solves
 
 Vector = NDArray[np.float64]
 
@@ -27,11 +27,11 @@ ON_THE_PATH = {StepKind.HIGHPOINT, StepKind.DOUBLING, StepKind.BISECTION, StepKi
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """A point whose cost O(d) the follower found in the band."""
+class EvaluatedPoint:
+    """A point of a joint problem, and O at its d."""
 
-    joint: JointSolution
-    follower: FollowerSolution
+    joint: Answer
+    follower: Answer
 
     @property
     def delta(self) -> float:
@@ -40,21 +40,26 @@ class Candidate:
 
 
 @dataclass(eq=False)
-class Run:
+class MethodRun:
     """Data, history, best point and bracket [lower, upper] on δ; the upper end is the best point's distance."""
 
-    engine: Engine
+    backend: Backend
     noisy: Vector
     target: CostTarget
     clock: float = field(default_factory=time.perf_counter)
     history: list[Step] = field(default_factory=list)
-    starts: list[JointSolution] = field(default_factory=list)
-    last_follower: FollowerSolution | None = None
+    starts: list[Answer] = field(default_factory=list)
+    last_follower: Answer | None = None
     highpoint: HighPointResult | None = None
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[EvaluatedPoint] = field(default_factory=list)
     lower: float = 0.0
     calls: int = 0
-    confirmed: tuple[Candidate, FollowerSolution] | None = None
+    confirmed: tuple[EvaluatedPoint, Answer] | None = None
+
+    @cached_property
+    def solves(self) -> Solves:
+        """The backend's problems with their starts and retries."""
+        return Solves(self.backend)
 
     @cached_property
     def joint_band(self) -> CostTarget:
@@ -67,7 +72,7 @@ class Run:
         return self.target.shrunk(ACCEPTANCE_MARGIN)
 
     @property
-    def best(self) -> Candidate | None:
+    def best(self) -> EvaluatedPoint | None:
         """The nearest point so far whose cost was found in the band."""
         return min(self.candidates, key=lambda candidate: candidate.delta, default=None)
 
@@ -79,11 +84,11 @@ class Run:
     def start_from_highpoint(self) -> Ending | None:
         """Solve HPR and look at O(d^h); None if the search has to go on from there."""
         clock = time.perf_counter()
-        joint = self.engine.highpoint(self.noisy, self.joint_band)
+        joint = self.solves.highpoint(self.noisy, self.joint_band)
         known = None
         if joint.converged and joint.delta <= SAME_POINT and self._noisy_within_bounds:
-            at_noisy = replace(joint, d=self.noisy, delta=0.0)
-            known = self.engine.follow(at_noisy, None)
+            at_noisy = joint.moved(self.noisy, 0.0)
+            known = self.solves.follow(at_noisy, None)
             if known.converged and known.cost <= self.band.upper:
                 joint = at_noisy
         follower = self.evaluate(
@@ -97,31 +102,31 @@ class Run:
         self.lower = joint.delta
         if follower is None or not self.band.contains(cost):
             return None
-        self.candidates.append(Candidate(joint, follower))
+        self.candidates.append(EvaluatedPoint(joint, follower))
         return Ending.NOISY_IN_BAND if joint.d is self.noisy else Ending.HIGHPOINT_IN_BAND
 
     @property
     def _noisy_within_bounds(self) -> bool:
-        program = self.engine.program
+        program = self.backend.program
         return bool(np.all((program.d_lower <= self.noisy) & (self.noisy <= program.d_upper)))
 
-    def push(self, kind: StepKind, radius: float) -> tuple[JointSolution, FollowerSolution | None]:
+    def push(self, kind: StepKind, radius: float) -> tuple[Answer, Answer | None]:
         """O↑(radius), then O at its point; a point in the band that is nearer than the best becomes the best."""
         clock = time.perf_counter()
         self.calls += 1
-        joint = self.engine.push(self.noisy, self.joint_band, radius, self.starts)
+        joint = self.solves.push(self.noisy, self.joint_band, radius, self.starts)
         follower = self.evaluate(kind, radius, joint, clock)
         if follower is not None:
             self.starts.append(joint)
         return joint, follower
 
     def evaluate(
-        self, kind: StepKind, radius: float, joint: JointSolution, clock: float, known: FollowerSolution | None = None
-    ) -> FollowerSolution | None:
+        self, kind: StepKind, radius: float, joint: Answer, clock: float, known: Answer | None = None
+    ) -> Answer | None:
         """Solve the follower at a joint point (unless it is known) and record the step; None if either did not converge."""
         follower = known
         if follower is None and joint.converged:
-            follower = self.engine.follow(joint, self.last_follower)
+            follower = self.solves.follow(joint, self.last_follower)
         usable = follower if follower is not None and follower.converged else None
         self.history.append(
             Step(
@@ -139,7 +144,7 @@ class Run:
         if usable:
             self.last_follower = usable
             if kind is not StepKind.HIGHPOINT and self.band.contains(usable.cost):
-                self.candidates.append(Candidate(joint, usable))
+                self.candidates.append(EvaluatedPoint(joint, usable))
         return usable
 
     def confirm(self) -> bool:
@@ -151,10 +156,10 @@ class Run:
                 return True
         return False
 
-    def verify(self, candidate: Candidate) -> FollowerSolution:
+    def verify(self, candidate: EvaluatedPoint) -> Answer:
         """Solve O at a candidate afresh; it is confirmed if that is in the band, and no candidate any more if not."""
         clock = time.perf_counter()
-        solution = self.engine.verify(candidate.joint, candidate.follower, self.target)
+        solution = self.solves.verify(candidate.joint, candidate.follower, self.target)
         self._record_verification(candidate, solution, clock)
         if solution.converged and self.target.contains(solution.cost):
             self.confirmed = candidate, solution
@@ -163,7 +168,7 @@ class Run:
         return solution
 
     def finish(self, ending: Ending) -> BilevelResult:
-        """Pack everything up, with the point that was confirmed."""
+        """Build the result with the confirmed point."""
         if self.confirmed is None and self.candidates and not self.confirm():
             ending = Ending.NOT_VERIFIED
         best, confirmed = self.confirmed or (None, None)
@@ -185,7 +190,7 @@ class Run:
             seconds=time.perf_counter() - self.clock,
         )
 
-    def _record_verification(self, best: Candidate, confirmed: FollowerSolution, clock: float) -> None:
+    def _record_verification(self, best: EvaluatedPoint, confirmed: Answer, clock: float) -> None:
         self.history.append(
             Step(
                 kind=StepKind.VERIFICATION,

@@ -1,4 +1,4 @@
-"""``bench``: speed side by side with other tools."""
+"""``bench``: compare the speed of solvers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from gridveil.cli.options import JsonOption
-from gridveil.cli.output import announce_compilation, note, show_rows
-from gridveil.core.errors import InputError
+from gridveil.cli.options import JsonOption, split_list
+from gridveil.cli.output import announce_compilation, make_folder, note, show_rows
 from gridveil.core.methods import Solver
 
 
@@ -27,20 +26,23 @@ def bench(
             "[default: those installed]"
         ),
     ] = "",
-    repeats: Annotated[int, typer.Option(help="Solves of each; the shortest time counts.")] = 3,
+    repeats: Annotated[int, typer.Option(help="Number of solves; the shortest time counts.")] = 3,
     limit: Annotated[
-        float, typer.Option(help="Seconds for each solver on each case, and for the releases of each case.")
+        float,
+        typer.Option(help="Time limit in seconds for each solver on each case, and for the releases of each case."),
     ] = 120.0,
-    releases: Annotated[bool, typer.Option(help="Also time whole releases, beside one O(d) by Ipopt.")] = True,
+    releases: Annotated[bool, typer.Option(help="Also time complete releases, relative to one O(d) by Ipopt.")] = True,
     seeds: Annotated[int, typer.Option(help="Releases of each case at each alpha.")] = 20,
     growth: Annotated[
         bool,
-        typer.Option("--growth", help="Fit the growth with size; without --cases, from 14 to 13 659 buses (hours)."),
+        typer.Option(
+            "--growth", help="Fit how time grows with size; without --cases, on 14 to 13 659 buses (takes hours)."
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for results.json, results.md and the plot.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Time our solvers and others on the same public files, and check every answer.
+    """Time gridveil's solvers and others on the same public files, and check every solution.
 
     Example: gridveil bench --cases case118_ieee,case300_ieee --solvers structured,ipopt --out bench-out
     """
@@ -49,8 +51,8 @@ def bench(
     from gridveil.benchmark.run import BenchSettings, default_cases, run_bench
 
     settings = BenchSettings(
-        cases=_listed(cases) or (GROWTH_CASES if growth else default_cases()),
-        solvers=_listed(solvers) or installed(),
+        cases=list(split_list(cases)) or (GROWTH_CASES if growth else default_cases()),
+        solvers=list(split_list(solvers)) or installed(),
         repeats=repeats,
         limit=limit,
         releases=releases,
@@ -58,10 +60,7 @@ def bench(
         growth=growth,
     )
     if out is not None:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{out}: cannot be made a folder ({error.strerror}); choose another --out") from None
+        make_folder(out)
     if settings.compiled_code:
         announce_compilation(Solver.STRUCTURED)
     found = run_bench(settings, note)
@@ -75,7 +74,3 @@ def bench(
         return
     for table in found.brief_tables():
         show_rows(table.headings, table.rows, table.title)
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]

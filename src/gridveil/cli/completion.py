@@ -1,4 +1,4 @@
-"""What the shell offers for CASE and other values; must stay cheap, as it runs at each press of the tab key."""
+"""Shell completion of CASE and other values; must stay fast, as it runs on every press of Tab."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CASE_ENDINGS = (".m", ".raw", ".json", ".aux", ".epc", ".xiidm", ".uct", ".net")
 
 
 def complete_case(incomplete: str) -> list[str]:
-    """Give the built-in names (PGLib's too, when they are installed), and files and folders that may hold a case."""
+    """Complete built-in names (including PGLib's, if installed), and files and folders that may hold a case."""
     from gridveil.sectors.builtin import SHIPPED, pglib_names
     from gridveil.sectors.gas.generator import BUILT_IN
 
@@ -17,7 +17,7 @@ def complete_case(incomplete: str) -> list[str]:
 
 
 def complete_preset(incomplete: str) -> list[str]:
-    """Give the names of the gas presets."""
+    """Complete the names of the gas presets."""
     from gridveil.sectors.gas.boundary import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]

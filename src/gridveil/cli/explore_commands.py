@@ -1,4 +1,4 @@
-"""``explore``: what α, ε and β cost, tried on demands that are not secret."""
+"""``explore``: try settings of α, ε and β on demands that are not secret."""
 
 from __future__ import annotations
 
@@ -9,56 +9,50 @@ import typer
 
 from gridveil.cli.options import (
     CaseArgument,
-    FlowOption,
+    GasOptions,
     JsonOption,
-    PresetOption,
-    SlackOption,
+    MethodOption,
     SolverOption,
-    SpeedOption,
-    UnitOption,
-    boundary,
+    split_list,
 )
-from gridveil.cli.output import announce_compilation, print_for_people, show, show_rows, step
+from gridveil.cli.output import announce_compilation, print_result, show, show_rows, step
 from gridveil.cli.progress import progress
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
-from gridveil.study.explore_choices import DemandSource
+from gridveil.study.choices import DemandSource
 
 
 def explore(
     case: CaseArgument,
-    alpha: Annotated[str, typer.Option(help="Values of α to try, per unit, with commas between.")] = "0.01,0.1,1",
-    epsilon: Annotated[str, typer.Option(help="Values of ε to try.")] = "1",
+    alpha: Annotated[str, typer.Option(help="Values of α to try, per unit, separated by commas.")] = "0.01,0.1,1",
+    epsilon: Annotated[str, typer.Option(help="Values of ε to try, separated by commas.")] = "1",
     beta: Annotated[str, typer.Option(help="Values of β to try: shares (1%) or amounts (250).")] = "0.1%,1%,10%",
-    seeds: Annotated[int, typer.Option(help="Runs of each setting.")] = 10,
+    seeds: Annotated[int, typer.Option(help="Number of runs per setting.")] = 10,
     demands: Annotated[
         DemandSource | None,
-        typer.Option(help="Demands to try on; by default public for built-in names, simulated for files."),
+        typer.Option(help="Demands to use. [default: public for built-in names, simulated for files]"),
     ] = None,
     loading: Annotated[
         float | None,
-        typer.Option(help="Simulated demands: their total as a share of capacity. [default: 0.5, gas 0.9]"),
+        typer.Option(help="Total of simulated demands as a share of capacity. [default: 0.5; gas: 0.9]"),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write page, figure and rows into.")] = None,
-    method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.AUTO,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the page, figure and table.")] = None,
+    method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
-    preset: PresetOption = None,
-    slack: SlackOption = None,
-    sound_speed: SpeedOption = None,
-    flow_base: FlowOption = None,
-    demand_unit: UnitOption = None,
     as_json: JsonOption = False,
+    *,
+    gas: GasOptions,
 ) -> None:
-    """Show what α, ε and β cost, tried on demands that are not secret.
+    """Show the trade-off between α, ε and β on demands that are not secret.
 
-    The demands are those of a public benchmark, or simulated from the public part of a file, so that nobody tunes on
-    secret ones.
+    The demands are those of a public benchmark, or simulated from the public part of a file, so that settings are never
+    tuned on secret data.
 
     Example: gridveil explore veil9 --alpha 0.01,0.1 --beta 1%,10% --seeds 5 --out explored
     """
     from gridveil.report.explore_page import write_exploration
     from gridveil.report.explore_table import HEADINGS, plain_exploration, text_rows
-    from gridveil.sectors.load import load_case
+    from gridveil.sectors.registry import load_case
     from gridveil.study.explore import (
         ExploreGrid,
         demands_to_use,
@@ -68,9 +62,9 @@ def explore(
     )
 
     grid = ExploreGrid(
-        alphas=_listed(alpha),
-        epsilons=_listed(epsilon),
-        betas=_listed(beta),
+        alphas=split_list(alpha),
+        epsilons=split_list(epsilon),
+        betas=split_list(beta),
         seeds=seeds,
         method=method,
         solver=solver,
@@ -78,7 +72,7 @@ def explore(
     if demands is DemandSource.TRUE:
         refuse_true_demands(grid)
     step(f"reading {case}")
-    loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
+    loaded = load_case(case, gas.boundary)
     source = demands_to_use(case, demands)
     if out is not None and out.exists() and not out.is_dir():
         raise InputError(f"{out}: is not a folder; choose another --out")
@@ -86,7 +80,7 @@ def explore(
     step(f"trying {grid.runs} releases on {source.value} demands")
     with progress(f"exploring {loaded.name}", grid.runs) as advance:
         if source is DemandSource.SIMULATED:
-            found = explore_simulated(loaded.network, loaded.name, grid, loading=loading, advance=advance)
+            found = explore_simulated(loaded.network, loaded.field, loaded.name, grid, loading=loading, advance=advance)
         else:
             found = explore_public(loaded, grid, advance=advance)
     report = plain_exploration(found)
@@ -99,10 +93,6 @@ def explore(
     show_rows(HEADINGS, text_rows(found), f"{found.case}, on demands {found.demands}")
     failed = sum(row.runs - row.verified for row in found.rows)
     if failed:
-        print_for_people(f"{failed} of {grid.runs} runs gave no release; a larger beta makes that rarer")
+        print_result(f"{failed} of {grid.runs} runs produced no release; a larger beta makes this less likely")
     if out is not None:
-        print_for_people(f"see {out / 'explore.html'}")
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+        print_result(f"see {out / 'explore.html'}")

@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and what becomes of errors."""
+"""Entry point of the command line: commands, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gridveil import __version__
 from gridveil.cli.bench_commands import bench
 from gridveil.cli.case_commands import inspect, solve
 from gridveil.cli.explore_commands import explore
-from gridveil.cli.options import speaking
-from gridveil.cli.output import Manner, complain, manner, output, speak
+from gridveil.cli.options import with_shared_options
+from gridveil.cli.output import OutputMode, output, output_mode, set_output_mode, warn
 from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
 from gridveil.cli.release_commands import release
 from gridveil.cli.study_commands import study_app
@@ -33,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"max_content_width": WIDEST_HELP},
 )
-ledger_app = typer.Typer(no_args_is_help=True, help="The privacy budget of a data set.")
+ledger_app = typer.Typer(no_args_is_help=True, help="Privacy budget of a data set.")
 
 
 def _version(show: bool) -> None:
@@ -55,9 +55,9 @@ def root(
 
 
 for command in (inspect, solve, explore, release, audit, bench):
-    app.command()(speaking(command))
-ledger_app.command("show")(speaking(ledger_show))
-ledger_app.command("create")(speaking(ledger_create))
+    app.command()(with_shared_options(command))
+ledger_app.command("show")(with_shared_options(ledger_show))
+ledger_app.command("create")(with_shared_options(ledger_create))
 app.add_typer(ledger_app, name="ledger")
 register_study_output(study_app)
 app.add_typer(study_app, name="study")
@@ -65,16 +65,14 @@ app.add_typer(study_app, name="study")
 
 def main() -> None:
     """Run the command line; an error becomes one line on standard error and an exit code."""
-    speak(Manner())
+    set_output_mode(OutputMode())
     try:
         app()
     except GridveilError as error:
-        complain(str(error))
+        warn(str(error))
         sys.exit(error.exit_code)
     except OSError as error:
-        complain(
-            f"{error.filename or 'a file'}: {error.strerror or 'cannot be used'}; check the path and its permissions"
-        )
+        warn(f"{error.filename or 'a file'}: {error.strerror or 'cannot be used'}; check the path and its permissions")
         sys.exit(InputError.exit_code)
     except Exception as error:
         _report_bug(error)
@@ -82,14 +80,14 @@ def main() -> None:
 
 
 def _report_bug(error: Exception) -> None:
-    """Say where a bug struck, by type and place alone: messages and values of variables may hold true demands."""
+    """Report a bug by type and location only: messages and variables may contain true demands."""
     places = [
         f"{Path(frame.filename).relative_to(PACKAGE.parent)}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
         if Path(frame.filename).is_relative_to(PACKAGE)
     ]
-    if manner().verbose:
+    if output_mode().verbose:
         for place in places:
-            complain(f"passed through {place}")
-    hint = "please report this line" if manner().verbose else "run again with --verbose for the way there"
-    complain(f"internal error ({type(error).__name__} at {places[-1]}); this is a bug: {hint}")
+            warn(f"passed through {place}")
+    hint = "please report this line" if output_mode().verbose else "run again with --verbose to see where it occurred"
+    warn(f"internal error ({type(error).__name__} at {places[-1]}); this is a bug: {hint}")

@@ -1,21 +1,24 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments shared by several commands."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from gridveil.cli.completion import complete_case, complete_preset
-from gridveil.cli.output import Manner, speak
+from gridveil.cli.output import OutputMode, set_output_mode
 from gridveil.core.choices import DemandUnit
-from gridveil.core.methods import Solver
+from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
     from gridveil.sectors.gas.boundary import GasBoundary
+    from gridveil.sectors.sites import SiteRule
 
 CaseArgument = Annotated[
     str,
@@ -24,54 +27,94 @@ CaseArgument = Annotated[
     ),
 ]
 SolverOption = Annotated[
-    Solver, typer.Option("--solver", help="Our structured solver (AC power), or Ipopt for everything.")
+    Solver, typer.Option("--solver", help="structured (AC power, with Ipopt as fallback) or ipopt.")
 ]
-PresetOption = Annotated[
-    str | None,
-    typer.Option("--preset", help="Gas: boundary conditions of our studies.", autocompletion=complete_preset),
-]
-SlackOption = Annotated[
-    list[str] | None, typer.Option("--slack", help="Gas: JUNCTION=PRESSURE, such as 1=500psi. Repeatable.")
-]
-SpeedOption = Annotated[str | None, typer.Option("--sound-speed", help="Gas: speed of sound, such as 350m/s.")]
-FlowOption = Annotated[
-    str | None, typer.Option("--flow-base", help="Gas: what alpha and demands are measured in, kg/s.")
-]
-UnitOption = Annotated[DemandUnit | None, typer.Option("--demand-unit", help="Gas: whose demand is one datum.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and what --json asks for).")
 ]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say each step on standard error.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Report each step on standard error.")]
+SitesOption = Annotated[
+    str | None,
+    typer.Option("--sites", help="Where customers are: all, or a file with one bus or junction per line."),
+]
+MethodOption = Annotated[Method, typer.Option("--method", help="How the bilevel problem is solved.")]
+DatasetOption = Annotated[
+    str | None, typer.Option("--dataset", help="Name of the data set, if the network alone does not identify it.")
+]
+LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger of the data set, if it is kept elsewhere.")]
 
 
-def boundary(
-    preset: str | None, slack: list[str] | None, sound_speed: str | None, flow_base: str | None, unit: DemandUnit | None
-) -> GasBoundary:
-    """Give the gas boundary conditions of the command line: a preset, and whatever is stated on top of it."""
-    from gridveil.sectors.gas.boundary import stated_boundary
+@dataclass(frozen=True, kw_only=True)
+class GasOptions:
+    """Boundary conditions of gas networks; a command with a parameter ``gas: GasOptions`` has them as options."""
 
-    return stated_boundary(
-        preset=preset, slack=slack or [], sound_speed=sound_speed, flow_base=flow_base, demand_unit=unit
+    preset: Annotated[
+        str | None,
+        typer.Option("--preset", help="Gas: boundary conditions of a shipped study.", autocompletion=complete_preset),
+    ] = None
+    slack: Annotated[
+        list[str] | None, typer.Option("--slack", help="Gas: JUNCTION=PRESSURE, such as 1=500psi. Repeatable.")
+    ] = None
+    sound_speed: Annotated[str | None, typer.Option("--sound-speed", help="Gas: speed of sound, such as 350m/s.")] = (
+        None
     )
+    flow_base: Annotated[
+        str | None, typer.Option("--flow-base", help="Gas: base for per-unit flows and alpha, in kg/s.")
+    ] = None
+    demand_unit: Annotated[
+        DemandUnit | None,
+        typer.Option("--demand-unit", help="Gas: what one protected value is: a delivery, or a junction's total."),
+    ] = None
+
+    @property
+    def boundary(self) -> GasBoundary:
+        """The preset, overridden by whatever is stated."""
+        from gridveil.sectors.gas.boundary import stated_boundary
+
+        return stated_boundary(
+            preset=self.preset,
+            slack=self.slack or [],
+            sound_speed=self.sound_speed,
+            flow_base=self.flow_base,
+            demand_unit=self.demand_unit,
+        )
 
 
-def speaking(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command with --quiet and --verbose, which every command has; both and --json set how it speaks."""
+def split_list(text: str) -> tuple[str, ...]:
+    """Split a comma-separated option."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def sites_rule(sites: str | None) -> SiteRule:
+    """Return the declared list of participants; without one, what the file states."""
+    from gridveil.sectors.sites import AS_STATED, site_rule
+
+    return AS_STATED if sites is None else site_rule(sites)
+
+
+def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --quiet and --verbose to a command, and replace its ``gas`` parameter, if any, by the options for gas."""
     hints = get_type_hints(command, include_extras=True)
-    extra = {"quiet": QuietOption, "verbose": VerboseOption}
+    gas_hints = get_type_hints(GasOptions, include_extras=True) if hints.pop("gas", None) else {}
+    more = {"quiet": (QuietOption, False), "verbose": (VerboseOption, False)}
 
     @functools.wraps(command)
-    def speaker(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
-        speak(Manner(quiet=quiet, verbose=verbose, as_json=bool(arguments.get("as_json"))))
+    def wrapped(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
+        set_output_mode(OutputMode(quiet=quiet, verbose=verbose, as_json=bool(arguments.get("as_json"))))
+        if gas_hints:
+            arguments["gas"] = GasOptions(**{name: arguments.pop(name) for name in gas_hints})
         command(**arguments)
 
     signature = inspect.signature(command)
-    own = [parameter.replace(annotation=hints[name]) for name, parameter in signature.parameters.items()]
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
-        for name, hint in extra.items()
+    own = [
+        parameter.replace(annotation=hints[name]) for name, parameter in signature.parameters.items() if name in hints
     ]
-    speaker.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-    speaker.__annotations__ = hints | extra
-    return speaker
+    added = {name: (hint, None) for name, hint in gas_hints.items()} | more
+    others = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        for name, (hint, default) in added.items()
+    ]
+    wrapped.__signature__ = signature.replace(parameters=[*own, *others])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = hints | {name: hint for name, (hint, _) in added.items()}
+    return wrapped

@@ -1,4 +1,4 @@
-"""What commands print: one JSON object, or a table for people; everything else goes to standard error."""
+"""Output of commands: results on standard output as JSON or tables, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gridveil.core.errors import InputError
 from gridveil.core.methods import Solver
 
 COLOURS = None if os.environ.get("NO_COLOR") else "auto"
@@ -21,8 +23,8 @@ output = Console(color_system=COLOURS)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
-    """How a command speaks: ``quiet`` errors alone, ``verbose`` its steps as well, ``as_json`` one JSON object alone."""
+class OutputMode:
+    """What a command prints: ``quiet`` only errors, ``verbose`` its steps as well, ``as_json`` a single JSON object."""
 
     quiet: bool = False
     verbose: bool = False
@@ -34,38 +36,38 @@ class Manner:
         return self.quiet or self.as_json
 
 
-_manner: ContextVar[Manner] = ContextVar("manner", default=Manner())  # noqa: B039 (frozen)
+_output_mode: ContextVar[OutputMode] = ContextVar("output_mode", default=OutputMode())  # noqa: B039 (frozen)
 
 
-def speak(chosen: Manner) -> None:
-    """Set how the command that runs now speaks."""
-    _manner.set(chosen)
+def set_output_mode(chosen: OutputMode) -> None:
+    """Set the output mode of the current command."""
+    _output_mode.set(chosen)
 
 
-def manner() -> Manner:
-    """Give how the command that runs now speaks."""
-    return _manner.get()
+def output_mode() -> OutputMode:
+    """Return the output mode of the current command."""
+    return _output_mode.get()
 
 
-def complain(message: str) -> None:
-    """Print an error on standard error, whatever the manner."""
+def warn(message: str) -> None:
+    """Print an error or warning on standard error, in every output mode."""
     sys.stderr.write(f"gridveil: {message}\n")
 
 
 def note(message: str) -> None:
-    """Print a word to people on standard error."""
-    if not manner().silent:
+    """Print a message on standard error, unless the command is silent."""
+    if not output_mode().silent:
         sys.stderr.write(f"gridveil: {message}\n")
 
 
 def step(message: str) -> None:
-    """Say on standard error what is done next, with --verbose. No message may hold a demand or anything computed from one."""
-    if manner().verbose and not manner().silent:
+    """Report a step on standard error, with --verbose. No message may contain a demand or anything computed from one."""
+    if output_mode().verbose and not output_mode().silent:
         sys.stderr.write(f"gridveil: {message}\n")
 
 
 def announce_compilation(solver: Solver) -> None:
-    """The first use ever compiles for about a minute: nobody should wait for that without a word."""
+    """Announce the compilation at the very first use, which takes about a minute."""
     from gridveil.solvers.structured.warm_up import compiled_before
 
     if solver is Solver.STRUCTURED and not compiled_before():
@@ -82,23 +84,31 @@ def show(report: Mapping[str, object], as_json: bool, title: str) -> None:
     table.add_column()
     for key, value in report.items():
         table.add_row(key.replace("_", " "), Text(_plain(value)))
-    print_for_people(table)
+    print_result(table)
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
-    """Print a table with a header, numbers to the right."""
+    """Print a table with a header, right-aligned."""
     table = Table(title=Text(title, "bold"), title_justify="left", title_style="", box=None, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
-    print_for_people(table)
+    print_result(table)
 
 
-def print_for_people(renderable: Table | str) -> None:
-    """Print on standard output, unless only errors are wanted."""
-    if not manner().quiet:
+def print_result(renderable: Table | str) -> None:
+    """Print on standard output, unless the command is quiet."""
+    if not output_mode().quiet:
         output.print(renderable)
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder of an ``--out`` option."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be created ({error.strerror}); name another folder with --out") from None
 
 
 def _plain(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Progress of anything that takes more than two seconds, on standard error: a bar on a terminal, plain lines elsewhere."""
+"""Progress on standard error of anything that takes more than two seconds: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 
-from gridveil.cli.output import COLOURS, manner, note
+from gridveil.cli.output import COLOURS, note, output_mode
 
-PATIENCE = 2.0  # seconds before the first word
+PATIENCE = 2.0  # seconds before the first message
 INTERVAL = 10.0  # seconds between plain lines
-WINDOW = 60.0  # seconds whose pace tells the time left
+WINDOW = 60.0  # seconds over which the pace is measured
 
 Advance = Callable[[], None]
 
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Advance]:
-    """Show how far ``what`` has come, and the time left, from the third second on; call the given function after each part.
+    """Show the progress of ``what`` and the time left after PATIENCE seconds; call the yielded function after each part.
 
-    Without a ``total`` nobody can tell the time left: then the time taken so far is shown. Quiet and JSON commands show
-    nothing.
+    Without a ``total``, the elapsed time is shown instead of the time left. Quiet and JSON commands show nothing.
     """
-    if manner().silent:
+    if output_mode().silent:
         yield lambda: None
     elif sys.stderr.isatty() and COLOURS is not None and os.environ.get("TERM") != "dumb":
         with _bar(what, total) as advance:
@@ -90,10 +89,8 @@ def _lines(what: str, total: int | None) -> Iterator[Advance]:
 
 @contextmanager
 def _later(action: Callable[[], None]) -> Iterator[None]:
-    """Do something after PATIENCE seconds, unless the block has ended by then."""
-    timer = threading.Timer(
-        PATIENCE, copy_context().run, args=(action,)
-    )  # the manner of speaking belongs to the context
+    """Run an action after PATIENCE seconds, unless the block has ended by then."""
+    timer = threading.Timer(PATIENCE, copy_context().run, args=(action,))  # the output mode belongs to the context
     timer.daemon = True
     timer.start()
     try:
@@ -104,7 +101,7 @@ def _later(action: Callable[[], None]) -> Iterator[None]:
 
 
 def time_left(elapsed: float, done: int, rest: int) -> str:
-    """Give the time that the rest takes at the pace of what is done, as 45 s, 3 min or 2 h 10 min."""
+    """Estimate the remaining time from the pace so far, as 45 s, 3 min or 2 h 10 min."""
     seconds = elapsed / done * rest
     if seconds < 90:
         return f"{seconds:.0f} s"

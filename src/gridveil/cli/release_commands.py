@@ -1,4 +1,4 @@
-"""``release``: publish a case with private demands."""
+"""``release``: publish a case with differentially private demands."""
 
 from __future__ import annotations
 
@@ -10,156 +10,171 @@ import typer
 
 from gridveil.cli.options import (
     CaseArgument,
-    FlowOption,
+    DatasetOption,
+    GasOptions,
     JsonOption,
-    PresetOption,
-    SlackOption,
+    LedgerOption,
+    MethodOption,
+    SitesOption,
     SolverOption,
-    SpeedOption,
-    UnitOption,
-    boundary,
+    sites_rule,
 )
-from gridveil.cli.output import announce_compilation, complain, show, step
+from gridveil.cli.output import announce_compilation, show, step, warn
 from gridveil.cli.progress import progress
-from gridveil.core.choices import DemandBounds
+from gridveil.core.choices import CostTargetMode, DemandBounds
+from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
-from gridveil.service.choices import CostTargetMode
 
 if TYPE_CHECKING:
     from gridveil.privacy.ledger import Ledger
-    from gridveil.service.pipeline import Release
+    from gridveil.sectors.case import Case
+    from gridveil.service.release import Release
+    from gridveil.service.settings import ReleaseSettings
 
-DEFAULT_EPSILON, DEFAULT_ALPHA = "1", "0.1"
+DEFAULT_EPSILON, DEFAULT_ALPHA = "1", "0.1pu"
 
 Made = TypeVar("Made")
 
 
 def release(
     case: CaseArgument,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write: public/ for the world, curator/ for you alone.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="Output folder: public/ may be published, curator/ is for you alone.")
+    ],
     epsilon: Annotated[
-        str | None, typer.Option(help="Privacy parameter ε; smaller protects more.", show_default=DEFAULT_EPSILON)
+        str | None, typer.Option(help="Privacy parameter ε; smaller values protect more.", show_default=DEFAULT_EPSILON)
     ] = None,
     alpha: Annotated[
         str | None,
         typer.Option(
-            help="How much of one site's demand is hidden, per unit of the case's base.", show_default=DEFAULT_ALPHA
+            help="Size of the change in one site's demand that is hidden, such as 10MVA or 0.1pu.",
+            show_default=DEFAULT_ALPHA,
         ),
     ] = None,
     beta: Annotated[
-        str, typer.Option(help="How far the optimal cost may move: a share (1%) or an amount (250).")
+        str,
+        typer.Option(help="Largest deviation of the optimal cost from its target: a share (1%) or an amount (250)."),
     ] = "1%",
-    method: Annotated[Method, typer.Option(help="How the bilevel problem is solved.")] = Method.AUTO,
+    method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
     cost_target: Annotated[
-        CostTargetMode, typer.Option(help="Where the cost target comes from.")
-    ] = CostTargetMode.PUBLIC,
+        CostTargetMode, typer.Option(help="Where the cost target comes from: private, derived or forecast.")
+    ] = CostTargetMode.PRIVATE,
     forecast_cost: Annotated[float | None, typer.Option(help="The cost target, for --cost-target forecast.")] = None,
-    cost_sensitivity: Annotated[
-        str | None, typer.Option(help="For --cost-target private: the most one site can change the optimal cost.")
+    cost_share: Annotated[
+        str | None, typer.Option(help="Share of ε spent on a private cost target. [default: chosen from public data]")
     ] = None,
-    cost_share: Annotated[str, typer.Option(help="Share of ε spent on a private cost target.")] = "0.1",
-    confidence: Annotated[
-        float, typer.Option(help="β is widened to hold the true cost this surely (private target).")
-    ] = 0.95,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger of the data set; default: beside the case file.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Cap on total ε, when the ledger is first made.")] = None,
-    reuse: Annotated[
-        Path | None, typer.Option(help="Folder of an earlier release: use its noise again, at no cost.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed: makes a repeatable SIMULATION that protects nobody.")] = None,
-    simulation: Annotated[
-        bool, typer.Option("--simulation", help="Write a seeded run into public/ all the same.")
+    declare_cost_public: Annotated[
+        bool,
+        typer.Option(
+            "--declare-cost-public",
+            help="Publish the true optimal cost as the target. Anyone who knows all other demands can infer the last one.",
+        ),
     ] = False,
-    preset: PresetOption = None,
-    slack: SlackOption = None,
-    sound_speed: SpeedOption = None,
-    flow_base: FlowOption = None,
-    demand_unit: UnitOption = None,
+    sites: SitesOption = None,
+    dataset: DatasetOption = None,
+    ledger: LedgerOption = None,
+    budget: Annotated[str | None, typer.Option(help="Create the ledger with this cap on total ε.")] = None,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of an earlier release whose noise is reused, at no privacy cost.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for a reproducible SIMULATION, which protects nobody.")] = None,
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="Write a seeded run to public/ nevertheless.")
+    ] = False,
     as_json: JsonOption = False,
+    *,
+    gas: GasOptions,
 ) -> None:
-    """Publish a case with private demands at nearly the same cost.
+    """Release a case with differentially private demands and nearly the same optimal cost.
 
-    Example: gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --out released
+    Example: gridveil release veil9 --epsilon 1 --alpha 10MVA --beta 1% --budget 3 --out released
     """
     from gridveil.core.band import Tolerance
-    from gridveil.privacy.ledger import Ledger
-    from gridveil.sectors.load import load_case
-    from gridveil.service.budget import ledger_path, open_or_create
-    from gridveil.service.export import check_destination, export, keep_draw, list_files
-    from gridveil.service.pipeline import make_release
+    from gridveil.privacy.curator import Curator
+    from gridveil.sectors.registry import load_case
+    from gridveil.service.account import LedgerAccount, NoAccount
+    from gridveil.service.budget import ledger_of
+    from gridveil.service.prepare import PublicCase
+    from gridveil.service.publish import check_destination, keep_draw, list_files, publish
+    from gridveil.service.release import make_release, refuse_undeclared_sites
     from gridveil.service.reuse import kept_promise, load_draw
-    from gridveil.service.settings import CostTargetSettings, ReleaseSettings, check_promise
+    from gridveil.service.settings import CostTargetSettings, ReleaseSettings
     from gridveil.service.summary import summary
 
-    # What is stated badly is told before anything is read, written or charged.
-    tolerance = Tolerance.parse(beta)
-    target = CostTargetSettings(
-        mode=cost_target,
-        forecast=forecast_cost,
-        sensitivity=cost_sensitivity,
-        share=cost_share,
-        confidence=confidence,
-    )
-    check_promise(epsilon, alpha)
-    loaded = load_case(case, boundary(preset, slack, sound_speed, flow_base, demand_unit))
-    check_destination(out)
-    draw, book, ledger_file = None, None, ledger or ledger_path(case)
-    if reuse is not None:
-        book = Ledger.open(ledger_file) if ledger_file.exists() else None
-        draw = load_draw(reuse, loaded, book)
-        epsilon, alpha = kept_promise(draw, epsilon, alpha)
+    # Invalid settings are reported before anything is read, written or charged.
+    if cost_target is CostTargetMode.PUBLIC:
+        raise InputError(
+            "a public cost target must be declared: use --declare-cost-public instead of --cost-target public"
+        )
+    mode = CostTargetMode.PUBLIC if declare_cost_public else cost_target
+    target = CostTargetSettings(mode=mode, forecast=forecast_cost, share=cost_share)
     settings = ReleaseSettings(
-        epsilon=DEFAULT_EPSILON if epsilon is None else epsilon,
-        alpha=DEFAULT_ALPHA if alpha is None else alpha,
-        beta=tolerance,
+        epsilon=epsilon or DEFAULT_EPSILON,
+        alpha=alpha or DEFAULT_ALPHA,
+        beta=Tolerance.parse(beta),
         target=target,
         seed=seed,
         method=method,
         solver=solver,
         demand_bounds=demand_bounds,
     )
-    if reuse is None and seed is None:
-        book = open_or_create(ledger_file, alpha=settings.alpha, cap=budget)
+    loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
+    refuse_undeclared_sites(PublicCase.of(loaded), settings)
+    check_destination(out)
+    curator, draw, book = Curator(loaded), None, None
+    if seed is None:
+        book = ledger_of(loaded, name=dataset, path=ledger, alpha=settings.alpha, cap=budget)
+    if reuse is not None:
+        draw = load_draw(reuse, curator, book)
+        paid = kept_promise(draw, loaded.field, book, epsilon, alpha)
+        settings = _with_promise(settings, *paid)
+    account = NoAccount() if book is None else LedgerAccount(book)
     announce_compilation(solver)
     with progress(f"releasing {loaded.name}"):
         step("drawing noise and repairing")
-        made = make_release(loaded, settings, book, draw, keep=lambda drawn: keep_draw(drawn, out))
+        made = make_release(loaded, settings, account, reuse=draw, keep=lambda drawn: keep_draw(drawn, curator, out))
         step("writing the network and checking it, and the pages")
-        export(made, out, simulation_as_public=simulation, card_page=_card_page)
-        _write_report(made, out, case, book)
+        publish(made, loaded, out, simulation_as_public=simulation, card_page=_card_page)
+        _write_report(made, loaded, out, case, book)
     show(summary(made) | {"files": list_files(out)}, as_json, case)
 
 
+def _with_promise(settings: ReleaseSettings, epsilon: str, alpha: str) -> ReleaseSettings:
+    from dataclasses import replace
+
+    return replace(settings, epsilon=epsilon, alpha=f"{alpha}pu")
+
+
 def _card_page(card: Mapping[str, object]) -> str | None:
-    """Give the public page of a card, or None: a release does not fail for a page."""
+    """Render the public page of a card, or None: a release does not fail because of a page."""
 
     def make() -> str:
         from gridveil.report.card_page import card_page
 
         return card_page(card)
 
-    return _or_complain(make, "the page of the card")
+    return _or_warn(make, "card.html")
 
 
-def _write_report(made: Release, out: Path, case: str, ledger: Ledger | None) -> None:
-    """Write the curator's report; the release is verified and published already, and stays so without it."""
+def _write_report(made: Release, loaded: Case, out: Path, case: str, ledger: Ledger | None) -> None:
+    """Write the curator's report; the release is already verified and published, and does not depend on it."""
 
     def make() -> Path:
         from gridveil.report.curator_page import write_curator_page
-        from gridveil.sectors.geometry import read_places
-        from gridveil.service.export import CURATOR
+        from gridveil.sectors.registry import read_places
+        from gridveil.service.publish import CURATOR
 
-        return write_curator_page(made, out / CURATOR, ledger=ledger, places=read_places(case))
+        return write_curator_page(made, loaded, out / CURATOR, ledger=ledger, places=read_places(case))
 
-    _or_complain(make, "the curator's report")
+    _or_warn(make, "the curator's report")
 
 
-def _or_complain(make: Callable[[], Made], what: str) -> Made | None:
+def _or_warn(make: Callable[[], Made], what: str) -> Made | None:
     try:
         return make()
     except Exception as error:
-        # Only the kind of error: its words may hold a demand.
-        complain(f"{what} could not be made ({type(error).__name__}); the release itself is complete and verified")
+        # Only the type of the error: its message may contain a true value.
+        warn(f"{what} could not be created ({type(error).__name__}); the release itself is complete and verified")
         return None

@@ -1,4 +1,4 @@
-"""``study``: many simulated releases from one file, into one store that can be gone on with at any time."""
+"""``study``: run many simulated releases from one file into a resumable store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridveil.cli.options import JsonOption, speaking
+from gridveil.cli.options import JsonOption, with_shared_options
 from gridveil.cli.output import note, show
 from gridveil.cli.progress import progress
 from gridveil.core.errors import InputError
@@ -26,24 +26,26 @@ study_app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Many simulated releases from one file, into one store.",
+    help="Many simulated releases from one file into a resumable store.",
 )
 
-StudyArgument = Annotated[str, typer.Argument(help="Name of a shipped study, or path of a TOML file.", metavar="STUDY")]
-StoreArgument = Annotated[Path, typer.Argument(help="Store that 'study run' has made.", metavar="STORE")]
+StudyArgument = Annotated[str, typer.Argument(help="Name of a shipped study, or path to a TOML file.", metavar="STUDY")]
+StoreArgument = Annotated[Path, typer.Argument(help="Store written by 'study run'.", metavar="STORE")]
 
 
 def run(
     study: StudyArgument,
-    store: Annotated[Path | None, typer.Option(help="Store to fill or go on with. [default: STUDY.sqlite]")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of the study's networks. [default: GRIDVEIL_DATA]")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: one per core]")] = None,
+    store: Annotated[Path | None, typer.Option(help="Store to create or resume. [default: STUDY.sqlite]")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the study's networks. [default: GRIDVEIL_DATA]")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes. [default: one per core]")] = None,
     engine: Annotated[EngineChoice, typer.Option(help="Where tasks run.")] = EngineChoice.LOCAL,
     scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler, for --engine dask.")] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute failed tasks again.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Rerun failed tasks.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a study, or go on with one: tasks that have a row in the store are not computed again.
+    """Run or resume a study: tasks that already have a row in the store are skipped.
 
     Example: gridveil study run small --store small.sqlite
     """
@@ -57,7 +59,7 @@ def run(
         with _engine(engine, workers, scheduler, chosen) as ready:
             report = run_study(chosen, path, ready, retry_failed=retry_failed, watch=progress)
     except KeyboardInterrupt:
-        note(f"stopped; what is finished is safe in {path}: run the same command again to go on")
+        note(f"stopped; finished tasks are saved in {path}: run the same command again to resume")
         raise typer.Exit(INTERRUPTED) from None
     summary = summarise(path)
     last = summary.sessions[-1].seconds if report.computed else 0.0
@@ -65,7 +67,7 @@ def run(
 
 
 def list_studies(as_json: JsonOption = False) -> None:
-    """List the studies that come with gridveil.
+    """List the shipped studies.
 
     Example: gridveil study list
     """
@@ -77,7 +79,7 @@ def list_studies(as_json: JsonOption = False) -> None:
 
 
 def status(store: StoreArgument, as_json: JsonOption = False) -> None:
-    """Say what a store holds, also while a runner is at work on it.
+    """Summarise a store, even while a study is running.
 
     Example: gridveil study status small.sqlite
     """
@@ -111,7 +113,7 @@ def export(
     parquet: Annotated[Path, typer.Option(help="Parquet file to write.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Write all rows of a store to a Parquet file, for pandas and DuckDB.
+    """Export all rows of a store to a Parquet file, for pandas or DuckDB.
 
     Example: gridveil study export small.sqlite --parquet small.parquet
     """
@@ -121,25 +123,27 @@ def export(
     show({"file": str(parquet), "rows": rows, "note": NOTE}, as_json, str(store))
 
 
-study_app.command("run")(speaking(run))
-study_app.command("list")(speaking(list_studies))
-study_app.command("status")(speaking(status))
-study_app.command("export")(speaking(export))
+study_app.command("run")(with_shared_options(run))
+study_app.command("list")(with_shared_options(list_studies))
+study_app.command("status")(with_shared_options(status))
+study_app.command("export")(with_shared_options(export))
 
 
 @contextmanager
 def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, study: Study) -> Iterator[TaskEngine]:
-    """Make the engine that the options ask for."""
+    """Create the engine selected by the options."""
     if choice is EngineChoice.DASK:
         if scheduler is None or workers is not None:
-            raise InputError("the engine dask needs --scheduler ADDRESS, and takes its workers from there")
+            raise InputError(
+                "--engine dask needs --scheduler ADDRESS, and takes its workers from there, not from --workers"
+            )
         from gridveil.study.engine_dask import dask_engine
 
         with dask_engine(scheduler, note) as ready:
             yield ready
         return
     if scheduler is not None:
-        raise InputError("--scheduler is for --engine dask; leave it out, or add that")
+        raise InputError("--scheduler requires --engine dask; add it or omit --scheduler")
     from gridveil.core.parallel import all_cores
     from gridveil.study.engine_local import LocalEngine
 
@@ -148,7 +152,7 @@ def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, st
 
 
 def _compile_once(study: Study) -> None:
-    """Compile the structured solver before the workers start, lest each of them does it."""
+    """Compile the structured solver before the workers start, so that they need not each do so."""
     from gridveil.core.methods import Solver
     from gridveil.solvers.structured.warm_up import compiled_before, warm_up
 

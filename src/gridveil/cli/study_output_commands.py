@@ -1,4 +1,4 @@
-"""``study table``, ``study figure`` and ``study page``: what a store holds, beside the paper's numbers."""
+"""``study table``, ``study figure`` and ``study page``: results in a store compared with the paper's."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridveil.cli.options import JsonOption, speaking
-from gridveil.cli.output import manner, note, output, show
+from gridveil.cli.options import JsonOption, split_list, with_shared_options
+from gridveil.cli.output import make_folder, note, output, output_mode, show
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from gridveil.study.tables import Table
 
 StoresArgument = Annotated[
-    list[Path], typer.Argument(help="Stores that 'study run' has made, such as power and gas.", metavar="STORE")
+    list[Path],
+    typer.Argument(help="Stores written by 'study run', such as one for power and one for gas.", metavar="STORE"),
 ]
 FIGURE_FORMATS = ("png", "pdf", "svg")
 
 
 class TableFormat(Enum):
-    """How a table is written."""
+    """Output format of a table."""
 
     TERMINAL = "terminal"
     CSV = "csv"
@@ -34,7 +35,7 @@ class TableFormat(Enum):
 
 
 class FigureChoice(Enum):
-    """Which figures are drawn."""
+    """Figures to draw."""
 
     CONVERGENCE = "convergence"
     MONOTONICITY = "monotonicity"
@@ -44,10 +45,11 @@ class FigureChoice(Enum):
 def table(
     stores: StoresArgument,
     number: Annotated[str, typer.Option("--table", help="I, II, III, IV, V, VI or all.")] = "all",
-    table_format: Annotated[TableFormat, typer.Option("--format", help="How to write it.")] = TableFormat.TERMINAL,
-    out: Annotated[Path | None, typer.Option(help="File to write instead of standard output.")] = None,
+    table_format: Annotated[TableFormat, typer.Option("--format", help="Output format.")] = TableFormat.TERMINAL,
+    out: Annotated[Path | None, typer.Option(help="Output file instead of standard output.")] = None,
     method: Annotated[
-        Method | None, typer.Option(help="Whose runs. [default: bisection, the paper's, if the store has it]")
+        Method | None,
+        typer.Option(help="Method whose runs are shown. [default: bisection, the paper's, if the store has it]"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,7 +65,9 @@ def table(
 
     evaluation = read_evaluation(stores)
     numbers = list(LAYOUTS) if number.lower() == "all" else [number.upper()]
-    made = build_tables(evaluation.frame, numbers, method.value if method else None, strangers=evaluation.strangers)
+    made = build_tables(
+        evaluation.frame, numbers, method.value if method else None, not_in_paper=evaluation.not_in_paper
+    )
     if not made:
         raise InputError(f"the store has no run for table {number}; {_numbers_there(evaluation)}")
     if as_json:
@@ -74,9 +78,9 @@ def table(
     if out is not None:
         _write(out, _as_text(made, table_format))
         note(f"wrote {out}")
-    elif table_format is TableFormat.TERMINAL and output.is_terminal and not as_json and not manner().quiet:
+    elif table_format is TableFormat.TERMINAL and output.is_terminal and not as_json and not output_mode().quiet:
         print_tables(made, output)
-    elif not as_json and not manner().quiet:
+    elif not as_json and not output_mode().quiet:
         sys.stdout.write(_as_text(made, table_format))
 
 
@@ -85,12 +89,14 @@ def figure(
     network: Annotated[
         list[str] | None, typer.Option(help="Network to draw; repeatable. [default: the paper's, or the smallest]")
     ] = None,
-    kind: Annotated[FigureChoice, typer.Option(help="Which figures.")] = FigureChoice.ALL,
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("figures"),
-    formats: Annotated[str, typer.Option("--format", help="png, pdf, svg; several with commas.")] = "png,pdf,svg",
+    kind: Annotated[FigureChoice, typer.Option(help="Figures to draw.")] = FigureChoice.ALL,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("figures"),
+    formats: Annotated[
+        str, typer.Option("--format", help="File formats, separated by commas: png, pdf, svg.")
+    ] = "png,pdf,svg",
     as_json: JsonOption = False,
 ) -> None:
-    """Draw convergence (cost and distance over iterations) and monotonicity (cost against distance) of networks.
+    """Plot convergence (cost and distance by iteration) and monotonicity (cost against distance).
 
     Example: gridveil study figure small.sqlite --network veil9 --kind monotonicity --out figures
     """
@@ -99,15 +105,15 @@ def figure(
     from gridveil.report.style import save_figure
     from gridveil.study.evaluation import read_evaluation
 
-    wanted = [one.strip().lower() for one in formats.split(",")]
+    wanted = [one.lower() for one in split_list(formats)]
     if unknown := [one for one in wanted if one not in FIGURE_FORMATS]:
         raise InputError(f"there is no figure format {unknown[0]!r}; choose from {', '.join(FIGURE_FORMATS)}")
     frame = read_evaluation(stores).frame
     kinds = list(FigureKind) if kind is FigureChoice.ALL else [FigureKind(kind.value)]
     runs = [(one, network_runs(frame, name, one)) for one in kinds for name in network or figure_networks(frame, one)]
     if not runs:
-        raise InputError("no run of the store got as far as a cost, so there is nothing to draw")
-    _make_folder(out)
+        raise InputError("no run in the store reached a cost, so there is nothing to draw")
+    make_folder(out)
     files = [
         str(path) for one, found in runs for path in save_figure(draw(one, found), out / file_name(one, found), wanted)
     ]
@@ -116,10 +122,10 @@ def figure(
 
 def page(
     stores: StoresArgument,
-    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("study.html"),
+    out: Annotated[Path, typer.Option(help="Output HTML file.")] = Path("study.html"),
     as_json: JsonOption = False,
 ) -> None:
-    """Write one self-contained page with tables, figures, failures and settings; it opens offline in any browser.
+    """Write a self-contained page with tables, figures, failures and settings; it opens offline in any browser.
 
     Example: gridveil study page small.sqlite --out study.html
     """
@@ -143,7 +149,7 @@ def page(
 def register(study_app: typer.Typer) -> None:
     """Add the commands to ``gridveil study``."""
     for command in (table, figure, page):
-        study_app.command()(speaking(command))
+        study_app.command()(with_shared_options(command))
 
 
 def _as_text(tables: list[Table], table_format: TableFormat) -> str:
@@ -163,13 +169,6 @@ def _as_text(tables: list[Table], table_format: TableFormat) -> str:
 def _numbers_there(evaluation: Evaluation) -> str:
     kinds = sorted(set(evaluation.frame["kind"]))
     return f"it has {' and '.join(kinds)} networks (I, III, V are power, II, IV, VI gas)"
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); name another folder with --out") from None
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,1 +1,1 @@
-"""What every room may use: errors, the container of secrets, choices, bands, parallel work."""
+"""Foundations of all packages: errors, the container of secrets, choices, cost bands, parallel work."""

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError
-
-
-class TargetSource(Enum):
-    """Where the cost target comes from, and so whether it reveals anything."""
-
-    PUBLIC = "public"
-    FORECAST = "forecast"
-    PRIVATE = "private"
-    DERIVED = "derived"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +16,7 @@ class CostTarget:
 
     value: float
     beta: float
-    source: TargetSource
+    source: CostTargetMode
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.value) and np.isfinite(self.beta) and self.beta > 0):
@@ -42,12 +33,8 @@ class CostTarget:
         return self.value + self.beta
 
     def shrunk(self, share: float) -> CostTarget:
-        """Give the band with this share of β cut off at either edge."""
+        """Return the band with this share of β cut off at either edge."""
         return replace(self, beta=(1 - share) * self.beta)
-
-    def widened(self, amount: float) -> CostTarget:
-        """Give the band with its half-width enlarged by an amount of cost."""
-        return replace(self, beta=self.beta + amount)
 
     def contains(self, cost: float) -> bool:
         """Whether a cost lies in the band (BL2)."""
@@ -75,8 +62,8 @@ class Tolerance:
             raise InputError("beta must be positive; write a share such as 1% or an amount such as 250")
         return cls(amount, relative)
 
-    def around(self, value: float, source: TargetSource) -> CostTarget:
-        """Give the band around a cost. A share of a cost that is zero or negative means nothing: then β must be an amount."""
+    def around(self, value: float, source: CostTargetMode) -> CostTarget:
+        """Return the band around a cost. A share of a cost that is not positive is meaningless: then β must be an amount."""
         if not self.relative:
             return CostTarget(value=value, beta=self.amount, source=source)
         if value <= 0:

@@ -1,4 +1,4 @@
-"""The choices that shape a program; apart, so that the command line can name them without loading the models."""
+"""Choices of a release, in a module of their own so that the command line loads no model or solver for them."""
 
 from enum import Enum
 
@@ -22,3 +22,16 @@ class DemandBounds(Enum):
 
     NONE = "none"
     NONNEGATIVE = "nonnegative"
+
+
+class CostTargetMode(Enum):
+    """Where f̃ comes from.
+
+    PRIVATE: a price-weighted sum of the true values with noise of its own, and what the noisy values tell. DERIVED: the
+    noisy values alone. FORECAST: a number that is given. PUBLIC: the true optimal cost, declared public by the curator.
+    """
+
+    PRIVATE = "private"
+    DERIVED = "derived"
+    FORECAST = "forecast"
+    PUBLIC = "public"

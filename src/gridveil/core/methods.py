@@ -1,4 +1,4 @@
-"""How problems are solved; apart, so that the command line can name it without loading the solvers."""
+"""Choices of method and solver, in a module of their own so that the command line loads no solver for them."""
 
 from enum import Enum
 

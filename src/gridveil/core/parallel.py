@@ -1,4 +1,4 @@
-"""Many jobs over all cores, by processes that build what they need once and keep it.
+"""Parallel jobs in worker processes that build shared state once and keep it.
 
 A job belongs to a key, such as a network; ``build`` makes the state of a key, such as its compiled problems, and
 ``work`` does a job with it. A worker stays with a key while that has jobs left. Jobs are sent a few at a time, results come back
@@ -43,18 +43,18 @@ _NO_KEY_YET = object()  # stands for the key of workers that died before they to
 
 @dataclass(frozen=True)
 class Failure:
-    """A job without a result, and why. The reason never holds more than a type's name or a message written on purpose."""
+    """A job without a result, and the reason: a type name or a deliberate message, never data."""
 
     reason: str
 
 
 def failure_of(error: Exception) -> Failure:
-    """Say why without repeating an error's own words, which may hold data, unless they are ours."""
+    """State the reason without the error's own message, which may contain data, unless it is a gridveil error."""
     return Failure(str(error) if isinstance(error, GridveilError) else f"unexpected {type(error).__name__}")
 
 
 def all_cores() -> int:
-    """Give the number of cores that this process may use."""
+    """Number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
@@ -67,7 +67,7 @@ class StateKeeper(Generic[Key, State]):
         self._states: OrderedDict[Key, State | Failure] = OrderedDict()
 
     def get(self, key: Key) -> State | Failure:
-        """Give the state of a key, or why there is none."""
+        """Return the state of a key, or the error that prevented building it."""
         if key not in self._states:
             while len(self._states) >= self._kept:
                 self._states.popitem(last=False)
@@ -86,7 +86,7 @@ def run_many(
     *,
     workers: int,
 ) -> Generator[tuple[int, Result | Failure], None, None]:
-    """Do all jobs; give (position in ``jobs``, result) as they are done.
+    """Run all jobs; yield (position in ``jobs``, result) as they finish.
 
     ``build`` and ``work`` must be picklable (functions of a module, or partials of such), as must jobs and results. What a
     job raises becomes its Failure. One worker means this process. InputError if worker processes cannot be started.
@@ -107,7 +107,7 @@ def _by_key(jobs: list[tuple[Key, Job]]) -> dict[Key, deque[int]]:
 def attempt(
     keeper: StateKeeper[Key, State], work: Callable[[State, Job], Result], key: Key, job: Job
 ) -> Result | Failure:
-    """Do a job with its key's state; what goes wrong in either becomes a Failure."""
+    """Run a job with its key's state; any error becomes a Failure."""
     state = keeper.get(key)
     if isinstance(state, Failure):
         return state
@@ -127,7 +127,7 @@ def _run_here(
 
 
 def _serve(connection: Connection, build: Callable[[Any], Any], work: Callable[[Any, Any], Any]) -> None:
-    """Run a worker's life: say READY, then for each chunk prepare, and per job say that it begins and what it gave."""
+    """Main loop of a worker: report READY, then build the state of each chunk and report start and result of each job."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keeper: StateKeeper[Any, Any] = StateKeeper(build)
     with suppress(EOFError, OSError):
@@ -165,7 +165,7 @@ class _Worker:
 
 
 class _Pool(Generic[Key, State, Job, Result]):
-    """Which jobs wait, which worker has which, and how often each has cost a worker its life."""
+    """Scheduler state: waiting jobs, jobs of each worker, and worker deaths per job."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _Pool(Generic[Key, State, Job, Result]):
         self._workers: list[_Worker] = []
 
     def run(self) -> Generator[tuple[int, Result | Failure], None, None]:
-        """Give results until no job is left."""
+        """Yield results until no job is left."""
         try:
             while any(self._waiting.values()) or any(worker.chunk for worker in self._workers):
                 self._staff()
@@ -199,7 +199,7 @@ class _Pool(Generic[Key, State, Job, Result]):
                 worker.connection.close()
 
     def _staff(self) -> None:
-        """Start workers as long as there are jobs for them, and give chunks to those who wait."""
+        """Start workers while there are jobs for them, and send chunks to idle ones."""
         for worker in list(self._workers):
             if worker.ready and not worker.chunk:
                 self._assign(worker)
@@ -239,7 +239,7 @@ class _Pool(Generic[Key, State, Job, Result]):
         return next((key for key in left if key not in taken), max(left, key=lambda key: left[key]))
 
     def _listen(self, worker: _Worker) -> Generator[tuple[int, Result | Failure], None, None]:
-        """Take what a worker has sent, and bury it if it has died."""
+        """Receive a worker's message, and discard the worker if it has died."""
         dead = not worker.process.is_alive()  # before reading: what it sent before its death is then all there
         try:
             while worker.connection.poll():
@@ -255,7 +255,7 @@ class _Pool(Generic[Key, State, Job, Result]):
         except (EOFError, OSError):
             dead = True
         if dead:
-            yield from self._bury(worker)
+            yield from self._discard(worker)
 
     def _finished(
         self, worker: _Worker, index: int, result: Result | Failure, seconds: float
@@ -266,8 +266,8 @@ class _Pool(Generic[Key, State, Job, Result]):
         self._seconds[worker.key] = max(seconds, (before + seconds) / 2)  # quick to learn that jobs are long
         return index, result
 
-    def _bury(self, worker: _Worker) -> Generator[tuple[int, Result | Failure], None, None]:
-        """Put a dead worker's jobs back, and give up the one that has now cost too many lives."""
+    def _discard(self, worker: _Worker) -> Generator[tuple[int, Result | Failure], None, None]:
+        """Put a dead worker's jobs back, and give up a job whose workers have died too often."""
         self._workers.remove(worker)
         worker.process.join()
         worker.connection.close()
@@ -283,7 +283,7 @@ class _Pool(Generic[Key, State, Job, Result]):
             yield from self._lost_start(worker)
 
     def _lost_start(self, worker: _Worker) -> Iterator[tuple[int, Result | Failure]]:
-        """Count a death before a job began, and fail the jobs of a key that nobody lives long enough to begin."""
+        """Count a death before a job began, and fail the jobs of a key whose workers keep dying at the start."""
         blamed = worker.key if worker.ready else _NO_KEY_YET
         self._lost_starts[blamed] += 1
         if self._lost_starts[blamed] < MOST_LOST_STARTS:

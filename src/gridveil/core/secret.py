@@ -1,15 +1,51 @@
-"""The one container that true demands may live in."""
+"""Secrets: what is hidden about each participant (public), and the one container that true values may live in."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-class SecretDemand:
-    """True demands of the load sites: complex (P + jQ) for power, real for gas, shape (n_sites,).
+@dataclass(frozen=True, kw_only=True)
+class SecretField:
+    """What is hidden about each participant, and in which unit. Everything here is public.
+
+    One value per participant, in the order of ``places``: a real number (``dimension`` 1) or a complex one (2), per unit.
+    """
+
+    name: str
+    """One word, as users write it: ``demand``."""
+    meaning: str
+    """What one value is, in words for the card: ``active and reactive power of each load``."""
+    participant: str
+    """Who owns one value: ``load site``."""
+    dimension: int
+    unit: str
+    """Physical unit of the size of a value: ``MVA``, ``kg/s``."""
+    base: float
+    """How many of that unit are one per unit."""
+    places: tuple[str, ...]
+    """Bus, junction or other place of each participant, as the file names it."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether values are complex."""
+        return self.dimension == 2
+
+    @property
+    def unit_words(self) -> str:
+        """What values and α are measured in."""
+        return f"per unit of {self.base:g} {self.unit}"
+
+
+class SecretValues:
+    """True values of all participants: complex (P + jQ for a power demand) or real, per unit, shape (n,).
 
     Nothing implicit shows the values: not repr, str, format, iteration, comparison, numpy conversion, pickling or copying.
     ``reveal`` is the only way out, and a test lists the modules that may call it.
@@ -25,7 +61,7 @@ class SecretDemand:
         self.__values = array
 
     def reveal(self) -> NDArray[Any]:
-        """Give the true values (read-only). Only curator-side code may call this."""
+        """Return the true values (read-only). Only curator-side code may call this."""
         return self.__values
 
     @property
@@ -33,12 +69,12 @@ class SecretDemand:
         """Whether the demands are complex power rather than one real quantity."""
         return np.iscomplexobj(self.__values)
 
-    def scaled(self, factor: float) -> SecretDemand:
-        """Give the same demands in another unit, without revealing them."""
-        return SecretDemand(self.__values * factor)
+    def scaled(self, factor: float) -> SecretValues:
+        """The same values in another unit, without revealing them."""
+        return SecretValues(self.__values * factor)
 
     def first_not_finite(self) -> int | None:
-        """Give the position of the first NaN or infinite value, or None. The value itself is not told."""
+        """Find the position of the first NaN or infinite value, or None, without revealing the value."""
         bad = np.flatnonzero(~np.isfinite(self.__values))
         return int(bad[0]) if bad.size else None
 
@@ -46,7 +82,7 @@ class SecretDemand:
         return len(self.__values)
 
     def __repr__(self) -> str:
-        return f"SecretDemand({len(self)} sites, values hidden)"
+        return f"SecretValues({len(self)} sites, values hidden)"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("true demands are secret: they cannot be copied, pickled, compared or converted")
@@ -60,3 +96,17 @@ class SecretDemand:
     __iter__ = _refuse
     __getitem__ = _refuse
     __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Secret:
+    """A field and its true values."""
+
+    field: SecretField
+    values: SecretValues
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.field) or self.values.is_complex != self.field.is_complex:
+            raise ValueError(
+                f"the values do not match the {len(self.field)} participants of the field {self.field.name}"
+            )

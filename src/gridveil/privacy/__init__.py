@@ -1,1 +1,1 @@
-"""The only rooms that true demands may enter: mechanisms, samplers, ledger, audit, curator."""
+"""The only package with access to true demands: mechanisms, samplers, ledger, audit, curator."""

@@ -1,60 +1,159 @@
-"""What only the curator may compute: quantities of the true demands themselves."""
+"""The curator: the one object that holds true values after reading, and everything that is computed from them.
+
+What leaves it is a noisy draw, or a type that no public writer accepts. It builds its own model and solver, so nothing
+that has seen true values is used afterwards, and it hands true values to no callback.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import hmac
+import math
+import time
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.secret import SecretDemand
-from gridveil.privacy.noisy import NoisyDemand
+from gridveil.core.choices import Formulation
+from gridveil.core.secret import SecretField
+from gridveil.privacy.mechanisms.mechanism import Mechanism
+from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
+from gridveil.privacy.noisy import MechanismFacts, NoisyData, NoisySum
+from gridveil.privacy.weighted_sum import WeightedSum
+from gridveil.programs import Status
 from gridveil.sectors.case import Case
-from gridveil.sectors.describe import site_labels
-from gridveil.sectors.model import Model
+from gridveil.sectors.registry import build_model
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
 
 Vector = NDArray[np.float64]
-Answer = TypeVar("Answer")
-Solve = Callable[[Vector], Answer]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CuratorSolution:
+    """O(d°): cost (NaN unless converged), operating point and prices. It reveals true values: never to be published."""
+
+    status: Status
+    cost: float
+    x: Vector
+    prices: Vector
+    program: str
+    """Short name of the program that was solved."""
+    cost_unit: str
+    solver: str
+    iterations: int
+    build_seconds: float
+    solve_seconds: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether there is an optimum."""
+        return self.status is Status.CONVERGED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Distances to the true demands, ‖· − d°‖/‖d°‖ over all load sites. Never to be published."""
+    """Distances to the true values, ‖· − d°‖/‖d°‖ over all participants; NaN if d° is zero. Never to be published."""
 
     distance_noisy: float
     distance_highpoint: float
     distance_released: float
 
 
-def solve_true(case: Case, model: Model, solve: Solve[Answer]) -> Answer:
-    """O(d°): the optimum at the true demands. The result reveals them in part and must stay with the curator."""
-    return solve(model.layout.to_program(case.demand.reveal()))
+class Curator:
+    """A case's true values, and what only the curator may do with them."""
+
+    def __init__(self, case: Case) -> None:
+        self.__case = case
+
+    @property
+    def field(self) -> SecretField:
+        """What is hidden. Public."""
+        return self.__case.field
+
+    def draw(self, mechanism: Mechanism, *, charge_id: str | None) -> NoisyData:
+        """d̃ = d° + noise. The caller has paid for it."""
+        return NoisyData(
+            values=mechanism.draw(self.__case.values.reveal()),
+            mechanism=mechanism.facts(),
+            simulation=not mechanism.is_private,
+            charge_id=charge_id,
+        )
+
+    def draw_sum(
+        self,
+        query: WeightedSum,
+        mechanism: ScalarLaplace,
+        facts: MechanismFacts,
+        *,
+        offset: float,
+        charge_id: str | None,
+    ) -> NoisySum:
+        """The weighted sum of true values with noise. The caller has paid for it."""
+        return NoisySum(
+            value=mechanism.draw_exact(query.exact_value(self.__case.values.reveal())),
+            weights=query.weights,
+            offset=offset,
+            mechanism=facts,
+            simulation=not mechanism.is_private,
+            charge_id=charge_id,
+        )
+
+    def optimum(
+        self, *, formulation: Formulation = Formulation.AC, solver: str = "structured", verbose: bool = False
+    ) -> CuratorSolution:
+        """O(d°) by a model and a solver that nobody else uses."""
+        clock = time.perf_counter()
+        model = build_model(self.__case.network, formulation)
+        backend = backend_for(model, solver, verbose=verbose)
+        backend.prepare()
+        built = time.perf_counter()
+        answer = Solves(backend).afresh(model.layout.to_program(self.__case.values.reveal()))
+        return CuratorSolution(
+            status=answer.status,
+            cost=answer.cost if answer.converged else math.nan,
+            x=answer.x,
+            prices=np.zeros(0) if answer.prices is None else answer.prices,
+            program=model.program.name,
+            cost_unit=model.program.cost_unit,
+            solver=answer.solver,
+            iterations=answer.iterations,
+            build_seconds=built - clock,
+            solve_seconds=time.perf_counter() - built,
+        )
+
+    def distance(self, values: NDArray[Any]) -> float:
+        """‖values − d°‖/‖d°‖; NaN if d° is zero. Never to be published."""
+        truth = self.__case.values.reveal()
+        size = float(np.linalg.norm(truth))
+        return float(np.linalg.norm(values - truth)) / size if size > 0 else math.nan
+
+    def compare(self, noisy: NoisyData, highpoint: NDArray[Any], released: NDArray[Any]) -> Comparison:
+        """Measure how far noisy, high-point and released values are from the true ones."""
+        return Comparison(
+            distance_noisy=self.distance(noisy.values),
+            distance_highpoint=self.distance(highpoint),
+            distance_released=self.distance(released),
+        )
+
+    def table(self, noisy: NoisyData, released: NDArray[Any]) -> list[tuple[str, complex, complex, complex]]:
+        """List (place, true, noisy, released) per participant, per unit. Never to be published."""
+        columns = (self.__case.values.reveal(), noisy.values, released)
+        return list(zip(self.field.places, *(column.tolist() for column in columns), strict=True))
+
+    def digest(self, key: bytes) -> str:
+        """Keyed digest of the true values in physical units: binds a stored draw to its data, and tells nothing without the key."""
+        scaled = np.asarray(self.__case.values.reveal(), dtype=complex) * self.field.base
+        # Twelve digits survive a change of unit or base; the file itself holds no more.
+        text = ",".join(f"{value.real:.11e}:{value.imag:.11e}" for value in scaled.tolist())
+        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
-def solve_at(data: SecretDemand, solve: Solve[Answer]) -> Answer:
-    """O at the true data of a program of the user's own, where each entry of d is one participant."""
-    return solve(data.reveal())
+def published_values(case: Case) -> NDArray[Any]:
+    """Values that are no secret: of a file that a release has written, of a benchmark, or made up.
 
-
-def compare(case: Case, model: Model, noisy: NoisyDemand, highpoint: Vector, released: NDArray[Any]) -> Comparison:
-    """Measure how far noisy, high-point and released demands are from the true ones. ``highpoint`` is the program's d."""
-    return Comparison(
-        distance_noisy=distance_to_truth(case, noisy.values),
-        distance_highpoint=distance_to_truth(case, model.layout.to_sites(highpoint, noisy.values)),
-        distance_released=distance_to_truth(case, released),
-    )
-
-
-def distance_to_truth(case: Case, sites: NDArray[Any]) -> float:
-    """Give ‖sites − d°‖/‖d°‖ over all load sites. Never to be published."""
-    truth = case.demand.reveal()
-    return float(np.linalg.norm(sites - truth)) / float(np.linalg.norm(truth))
-
-
-def demand_table(case: Case, noisy: NoisyDemand, released: NDArray[Any]) -> list[tuple[str, complex, complex, complex]]:
-    """List (bus or junction, true, noisy, released) per site, per unit. Never to be published."""
-    columns = (case.demand.reveal(), noisy.values, released)
-    return list(zip(site_labels(case.network), *(column.tolist() for column in columns), strict=True))
+    A test lists the modules that may call this.
+    """
+    return case.values.reveal()

@@ -1,4 +1,4 @@
-"""What leaves the private rooms: noisy demands and the cost target. Post-processing sees these and public data, no more."""
+"""What leaves the private rooms: noisy values and noisy sums. Post-processing sees these and public data, no more."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismFacts:
-    """The public parameters of the noise: α, step and scale in the unit of the demands (per unit), ε without one."""
+    """The public parameters of the noise: α, step and scale in the unit of the values (per unit), ε without one."""
 
     name: str
     epsilon: float
     alpha: float
+    rounding: float | None
+    """ρ of the linear loss ε·(r + ρ)/(α + ρ) at distance r; None where the loss is ε for each started α."""
     step: float
-    """Lattice step; 0 for the float noise of a simulation."""
+    """Lattice step; 0 for the float noise of the paper's studies."""
     scale: float
     expected_square: float
-    """E|z|² of the noise on one site."""
+    """E|z|² of the noise on one value."""
     proof_note: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NoisyDemand:
-    """d̃: one value per load site, per unit, and how it was made.
+class NoisyData:
+    """d̃: one value per participant, per unit, and how it was made.
 
     ``simulation`` is true for seeded noise, which protects nobody: whoever knows the seed can take the noise off.
     ``charge_id`` names the ledger's charge that paid for the draw.
@@ -38,28 +40,52 @@ class NoisyDemand:
     charge_id: str | None = None
 
     def __post_init__(self) -> None:
-        values = np.array(self.values)
-        values.setflags(write=False)
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "values", _frozen(self.values))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateCost:
-    """The true optimal cost with Laplace noise of this scale, both in the cost's unit, and the ε spent on it."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NoisySum:
+    """Σ Re(conj(y_i)·d°_i) over all participants with Laplace noise, for public weights y.
+
+    With prices as weights it is in the unit of the cost, and ``offset`` is what post-processing adds to it to estimate the
+    cost; both were found from d̃ and public data. ``mechanism`` states ε and α of the sum's own charge (α per unit
+    of the values), and the scale of its noise in the unit of the sum.
+    """
 
     value: float
-    scale: float
-    epsilon: float
+    weights: NDArray[Any]
+    offset: float
+    mechanism: MechanismFacts
+    simulation: bool
+    charge_id: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", _frozen(self.weights))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Draw:
-    """Everything that was drawn for a release, and may be post-processed again and again at no further cost."""
+    """Everything that was drawn for a release, and may be post-processed again and again at no further cost.
 
-    noisy: NoisyDemand
-    private_cost: PrivateCost | None = None
+    ``declared_cost`` is the true optimal cost where the curator declared it public: kept, so that it is found only once.
+    """
+
+    noisy: NoisyData
+    total: NoisySum | None = None
+    declared_cost: float | None = None
 
     @property
     def epsilon(self) -> float:
-        """The whole ε of the draw: demands and cost."""
-        return self.noisy.mechanism.epsilon + (self.private_cost.epsilon if self.private_cost else 0.0)
+        """The whole ε of the draw."""
+        return self.noisy.mechanism.epsilon + (self.total.mechanism.epsilon if self.total else 0.0)
+
+    @property
+    def simulation(self) -> bool:
+        """Whether any part of it was made from a seed."""
+        return self.noisy.simulation or (self.total is not None and self.total.simulation)
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    copy = np.array(values)
+    copy.setflags(write=False)
+    return copy

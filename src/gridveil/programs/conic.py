@@ -44,8 +44,7 @@ class SocBound:
     """A lower bound, or none.
 
     ``value`` is None if there is no bound, and infinite if the problem is proved to have no feasible point. ``margin`` is what
-    was taken off the solver's own dual objective to make it safe, and ``dual_residual`` the solver's largest error in
-    Px + q + Aᵀz = 0 (both scaled like the value; NaN without a solution).
+    was taken off the solver's own dual objective to make it safe (scaled like the value; NaN without a solution).
     """
 
     value: float | None
@@ -53,7 +52,18 @@ class SocBound:
     seconds: float
     iterations: int
     margin: float
-    dual_residual: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ConicSolution:
+    """What the solver found, as it says: the dual objective, how far the primal one lies above it, and some multipliers.
+
+    ``last_cones`` are those of the family of cones that was added last, one row per cone, head first.
+    """
+
+    value: float
+    gap: float
+    last_cones: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +90,7 @@ class Affine:
         return Affine(sparse.diags_array(factors) @ self.matrix, factors * self.constant)
 
     def pick(self, rows: Ints | NDArray[np.bool_]) -> Affine:
-        """Give some of the rows, in the given order."""
+        """Select rows, in the given order."""
         return Affine(self.matrix[rows], self.constant[rows])
 
     def above(self, other: Affine) -> Affine:
@@ -131,33 +141,51 @@ class ConicProgram:
         """Solve and bound; the solver sees the objective divided by ``scale``, so that it is of order one."""
         clock = time.perf_counter()
         rows, layout = self.stacked()
-        matrix, offset = sparse.csc_array(-rows.matrix), rows.constant
+        solution = self._run(rows, layout, scale)
+        return self._judge(solution, sparse.csc_array(-rows.matrix), rows.constant, layout, scale, clock)
+
+    def solve(self, *, scale: float, stacked: tuple[Affine, ConeLayout] | None = None) -> ConicSolution | None:
+        """Solve, and believe the solver; None if it did not end near an optimum.
+
+        ``stacked`` rows, where the caller has them, spare putting them together again.
+        """
+        rows, layout = stacked or self.stacked()
+        solution = self._run(rows, layout, scale)
+        if solution.status not in _ENDINGS:
+            return None
+        z = scale * layout.into_dual_cone(np.array(solution.z))
+        count, size = layout.families[-1]
+        return ConicSolution(
+            value=scale * float(solution.obj_val_dual) + self.constant,
+            gap=scale * abs(float(solution.obj_val) - float(solution.obj_val_dual)),
+            last_cones=z[len(z) - count * size :].reshape(count, size),
+        )
+
+    def _run(self, rows: Affine, layout: ConeLayout, scale: float) -> Any:
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = SOLVER_TOLERANCE
         quadratic = sparse.diags_array(self.quadratic / scale, format="csc")
-        solution = clarabel.DefaultSolver(
+        return clarabel.DefaultSolver(
             sparse.csc_matrix(quadratic),
             self.linear / scale,
-            sparse.csc_matrix(matrix),
-            offset,
+            sparse.csc_matrix(-rows.matrix),
+            rows.constant,
             layout.cones(),
             settings,
         ).solve()
-        return self._judge(solution, matrix, offset, layout, scale, clock)
 
     def _judge(
         self, solution: Any, matrix: Any, offset: Floats, layout: ConeLayout, scale: float, clock: float
     ) -> SocBound:
         z = np.array(solution.z)
-        status, value, margin, residual = BoundStatus.FAILED, None, math.nan, math.nan
+        status, value, margin = BoundStatus.FAILED, None, math.nan
         if np.all(np.isfinite(z)):
             z = layout.into_dual_cone(z)
             if solution.status in _ENDINGS:
                 status = _ENDINGS[solution.status]
                 value = self.safe_value(matrix, offset, scale * z)
                 margin = scale * float(solution.obj_val_dual) + self.constant - value
-                residual = scale * float(solution.r_dual)
             elif solution.status == clarabel.SolverStatus.PrimalInfeasible and self._excludes(matrix, offset, z):
                 status, value = BoundStatus.INFEASIBLE, math.inf
         if value == -math.inf:
@@ -168,7 +196,6 @@ class ConicProgram:
             seconds=time.perf_counter() - clock,
             iterations=int(solution.iterations),
             margin=margin,
-            dual_residual=residual,
         )
 
     def safe_value(self, matrix: Any, offset: Floats, z: Floats) -> float:

@@ -93,10 +93,6 @@ class Follower:
             point=point,
         )
 
-    def solve_near(self, d: Vector, x: Vector, _point: NlpSolution) -> FollowerSolution:
-        """Solve for d from an x that is feasible or nearly so, without the multipliers of the point it belongs to."""
-        return self.solve(d, start=x, trust=Trust.NEAR)
-
 
 def _price_function(program: ParametricProgram) -> ca.Function:
     """Envelope theorem: ∂O/∂d is the partial derivative of the Lagrangian f + λᵀg with respect to d."""

@@ -1,4 +1,4 @@
-"""Limits a little tighter than they are, so that a point found with them leaves room at the true ones."""
+"""Slightly tightened limits, so that a point found with them lies strictly within the true ones."""
 
 from __future__ import annotations
 

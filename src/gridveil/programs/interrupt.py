@@ -1,4 +1,4 @@
-"""Ctrl-C during a solve: noted when it comes, obeyed at the solver's next iteration.
+"""Handling of Ctrl-C during a solve: recorded at once, acted on at the solver's next iteration.
 
 CasADi takes an interrupt that arrives while a derivative is computed for a failed evaluation, and Ipopt then goes on with a
 shorter step. So the signal must not become an exception inside the solver; it is only remembered there.

@@ -221,7 +221,7 @@ class NlpSolver:
         )
 
     def violation(self, x: Vector, p: Vector, bounds: Bounds) -> float:
-        """Give the largest violation of a bound or row at x, relative to the size of the bound where that exceeds 1."""
+        """Return the largest violation of a bound or row at x, relative to the size of the bound where that exceeds 1."""
         rows = _vector(self._rows(x, p))
         return max(
             _excess(x, bounds.x_lower, bounds.x_upper),

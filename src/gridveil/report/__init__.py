@@ -1,1 +1,1 @@
-"""Plots and pages: what people look at."""
+"""Plots and HTML pages."""

@@ -1,4 +1,4 @@
-"""Time against size for every contestant of a bench, in logarithms."""
+"""Log-log plot of time against size for every contestant of a benchmark."""
 
 from __future__ import annotations
 

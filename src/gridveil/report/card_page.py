@@ -13,7 +13,7 @@ WORDS = {"dp": "DP", "epsilon": "ε", "alpha": "α", "beta": "β"}
 
 
 def card_page(card: Mapping[str, Any]) -> str:
-    """Give the page of a card."""
+    """The page of a card."""
     return render(
         "card.html",
         title=str(card["name"]),
@@ -30,4 +30,10 @@ def _fields(values: Mapping[str, Any], above: str = "") -> Iterator[list[str]]:
         if isinstance(value, Mapping):
             yield from _fields(value, f"{name}: ")
         else:
-            yield [name, "; ".join(map(plain, value)) if isinstance(value, list) else plain(value)]
+            items = value if isinstance(value, list) else [value]
+            for number, item in enumerate(items, start=1):
+                label = f"{name} {number}" if len(items) > 1 else name
+                if isinstance(item, Mapping):
+                    yield from _fields(item, f"{label}: ")
+                else:
+                    yield [label, plain(item)]

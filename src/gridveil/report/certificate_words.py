@@ -1,11 +1,11 @@
-"""What is certain about a release, in sentences."""
+"""The certificate of a release in sentences."""
 
 from __future__ import annotations
 
 from gridveil.bilevel.certificate import GLOBAL, Certificate
 from gridveil.bilevel.result import Ending
-from gridveil.report.page import number, percent
-from gridveil.service.pipeline import Release
+from gridveil.core.text import number, percent
+from gridveil.service.release import PublicRelease
 
 ENDINGS = {
     Ending.NOISY_IN_BAND: "the noisy demands have their optimal cost in the band as they are",
@@ -17,8 +17,8 @@ ENDINGS = {
 }
 
 
-def certificate_words(release: Release) -> list[str]:
-    """Say what was verified, what is proved about cost and distance, and how the search ended."""
+def certificate_words(release: PublicRelease) -> list[str]:
+    """Describe what was verified, what is proved about cost and distance, and how the search ended."""
     result, target, unit = release.released.result, release.target, release.cost_unit
     words = [
         "The optimal cost of the released network was computed afresh, from public starting points, and again from the "
@@ -32,7 +32,7 @@ def certificate_words(release: Release) -> list[str]:
         words.append(
             "Somewhere along the search the cost fell while demands grew, by "
             f"{percent(result.monotonicity.worst_violation)} of the target: the assumption that cost grows with demand "
-            "does not hold exactly here. The result is verified all the same."
+            "does not hold exactly here. The result is verified nevertheless."
         )
     return words
 
@@ -51,7 +51,7 @@ def _cost_words(certificate: Certificate, unit: str) -> str:
             "dispatch than the one found cannot be ruled out, though no start led to any."
         )
     return (
-        "Certified locally only: the problem is not convex, and there is no relaxation at hand that would prove more. A "
+        "Certified locally only: the problem is not convex, and no relaxation is available that would prove more. A "
         "cheaper operating point than the one found cannot be ruled out, though no start led to any."
     )
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gridveil.bilevel.result import Step, StepKind
 from gridveil.core.band import CostTarget
 from gridveil.report.style import GRID, PAPER, QUIET, Colour, Role, figure_svg, new_figure
+from gridveil.sectors.view import BarsBeforeAndAfter, Figure, SortedValues
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,46 +60,56 @@ def change_histogram(changes: Mapping[str, Floats], unit: str, alpha: float) -> 
     return figure_svg(figure, "Histogram of changes of demands")
 
 
-def before_and_after(
-    title: str, names: Sequence[str], before: Floats, after: Floats, limits: tuple[Floats, Floats], xlabel: str
-) -> Markup:
+def before_and_after(figure: Figure) -> Markup:
+    """Draw what a sector describes of two operating points."""
+    return _bars(figure) if isinstance(figure, BarsBeforeAndAfter) else _sorted_values(figure)
+
+
+def _bars(shown: BarsBeforeAndAfter) -> Markup:
     """One line per item from before to after, over its range of limits; the items that changed most, if there are many."""
+    before, after = shown.before, shown.after
     change = np.nan_to_num(np.abs(after - before))
     chosen = np.sort(np.argsort(-change, kind="stable")[:MOST_PAIRS])
     figure, axes = new_figure(height=max(1.6, 1.0 + 0.21 * len(chosen)))
     rows = np.arange(len(chosen))
-    shown = np.concatenate([before[chosen], after[chosen]])
-    low, high = _range(shown[np.isfinite(shown)])
-    lower, upper = (np.clip(np.nan_to_num(side[chosen], posinf=high, neginf=low), low, high) for side in limits)
+    values = np.concatenate([before[chosen], after[chosen]])
+    low, high = _range(values[np.isfinite(values)])
+    lower, upper = (np.clip(np.nan_to_num(side[chosen], posinf=high, neginf=low), low, high) for side in shown.limits)
     axes.hlines(rows, lower, upper, color=GRID, linewidth=5, label="limits")
     axes.hlines(rows, before[chosen], after[chosen], color=QUIET, linewidth=1.2)
     axes.plot(before[chosen], rows, "o", color=Role.TRUE, label="true demands")
     axes.plot(after[chosen], rows, "D", color=Role.RELEASED, label="released demands")
-    axes.set(xlabel=xlabel, title=title, xlim=(low, high), ylim=(len(chosen) - 0.4, -0.6))
-    axes.set_yticks(rows, [_short(names[k]) for k in chosen])
+    axes.set(xlabel=shown.axis, title=shown.title, xlim=(low, high), ylim=(len(chosen) - 0.4, -0.6))
+    axes.set_yticks(rows, [_short(shown.labels[k]) for k in chosen])
     axes.grid(False, axis="y")
     _legend_below(axes)
-    return figure_svg(figure, title)
+    return figure_svg(figure, shown.title)
 
 
-def sorted_values(title: str, before: Floats, after: Floats, ylabel: str, limit: float | None = None) -> Markup:
+def _sorted_values(shown: SortedValues) -> Markup:
     """Two curves: the values from the largest to the smallest, at the true and at the released demands."""
     figure, axes = new_figure()
     for values, colour, style, name in (
-        (before, Role.TRUE, "-", "true demands"),
-        (after, Role.RELEASED, "--", "released demands"),
+        (shown.before, Role.TRUE, "-", "true demands"),
+        (shown.after, Role.RELEASED, "--", "released demands"),
     ):
         ordered = np.sort(values[np.isfinite(values)])[::-1]
         axes.plot(np.arange(1, len(ordered) + 1), ordered, style, color=colour, label=name, drawstyle="steps-mid")
-    if limit is not None:
-        axes.axhline(limit, color=QUIET, linewidth=0.9, linestyle=":")
+    if shown.limit is not None:
+        axes.axhline(shown.limit, color=QUIET, linewidth=0.9, linestyle=":")
         axes.annotate(
-            "limit", (1, limit), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=QUIET, fontsize=8
+            "limit",
+            (1, shown.limit),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            color=QUIET,
+            fontsize=8,
         )
-    axes.set(xlabel="from the largest to the smallest", ylabel=ylabel, title=title)
+    axes.set(xlabel="from the largest to the smallest", ylabel=shown.axis, title=shown.title)
     _whole_numbers(axes.xaxis)
     axes.legend()
-    return figure_svg(figure, title)
+    return figure_svg(figure, shown.title)
 
 
 def convergence(history: Sequence[Step], target: CostTarget, cost_unit: str) -> tuple[Markup, Markup]:
@@ -125,7 +136,7 @@ def convergence(history: Sequence[Step], target: CostTarget, cost_unit: str) -> 
 
 
 def step_names(history: Sequence[Step]) -> list[str]:
-    """Say in words what each step solved."""
+    """Describe what each step solved."""
     words = {
         StepKind.HIGHPOINT: "high-point relaxation",
         StepKind.DOUBLING: "push, radius doubled",

@@ -18,7 +18,7 @@ MANY_LEVELS = 6  # that fit with labels of the usual size
 
 
 def explore_figure(exploration: Exploration) -> Figure:
-    """Draw distances beside cost errors."""
+    """Draw distances and cost errors side by side."""
     from matplotlib.figure import Figure
 
     with figure_style():
@@ -61,7 +61,7 @@ def draw_cost_errors(axes: Axes, exploration: Exploration) -> None:
 
 
 def _series(axes: Axes, rows: Sequence[ExploreRow], values: Sequence[Spread | None]) -> list[tuple[float, float]]:
-    """Draw one series per β, and give the columns: pairs (α, ε) from the least to the most noise."""
+    """Draw one series per β, and return the columns: pairs (α, ε) from the least to the most noise."""
     levels = sorted({(row.alpha, row.epsilon) for row in rows}, key=lambda level: (level[0] / level[1], level))
     betas = list(dict.fromkeys(row.beta for row in rows))
     for k, beta in enumerate(betas):

@@ -1,13 +1,14 @@
-"""The page and the files of an exploration: table, figure and what to do with them. Nothing here is secret."""
+"""The page and files of an exploration: table, figure and guidance. Nothing here is secret."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from gridveil.core.text import number, percent
 from gridveil.report.explore_figure import explore_figure, half_figures
 from gridveil.report.explore_table import HEADINGS, plain_exploration, table_rows
-from gridveil.report.page import number, percent, render
+from gridveil.report.page import render
 from gridveil.report.style import figure_svg, save_figure
 from gridveil.study.explore import Exploration
 
@@ -15,7 +16,7 @@ STEM = "explore"
 
 
 def explore_page(exploration: Exploration) -> str:
-    """Give the page as text."""
+    """Render the page as HTML."""
     distances, costs = half_figures(exploration)
     failed = sum(row.runs - row.verified for row in exploration.rows)
     reasons = {reason: 0 for row in exploration.rows for reason in row.failures}
@@ -47,7 +48,7 @@ def explore_page(exploration: Exploration) -> str:
 
 
 def write_exploration(exploration: Exploration, folder: Path) -> list[str]:
-    """Write the page, the figure (PNG, SVG) and the rows (JSON) into a folder; give the names of the files."""
+    """Write the page, the figure (PNG, SVG) and the rows (JSON) into a folder; return the names of the files."""
     folder.mkdir(parents=True, exist_ok=True)
     figures = save_figure(explore_figure(exploration), folder / STEM, ("png", "svg"))
     page, rows = folder / f"{STEM}.html", folder / f"{STEM}.json"

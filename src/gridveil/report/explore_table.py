@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gridveil.core.band import Tolerance
-from gridveil.report.page import THIN_SPACE, number, percent
+from gridveil.core.text import THIN_SPACE, number, percent
 from gridveil.study.explore import Exploration, Spread
 
 HEADINGS = ("α", "ε", "β", "posterior", "verified", "noisy", "released", "cost error", "solves", "seconds")
 
-Cell = float | str | tuple[float, str] | None
+CellValue = float | str | tuple[float, str] | None
 
 
-def table_rows(exploration: Exploration) -> list[list[Cell]]:
-    """Give one row per setting; pairs are (number to sort by, text to show), distances and errors means over runs."""
+def table_rows(exploration: Exploration) -> list[list[CellValue]]:
+    """Build one row per setting; pairs are (sort key, text), distances and errors are means over runs."""
     return [
         [
             row.alpha,
@@ -33,20 +33,20 @@ def table_rows(exploration: Exploration) -> list[list[Cell]]:
 
 
 def text_rows(exploration: Exploration) -> list[list[str]]:
-    """Give the same rows as text."""
+    """Return the same rows as text."""
     return [[_text(cell) for cell in row] for row in table_rows(exploration)]
 
 
 def plain_exploration(exploration: Exploration) -> dict[str, object]:
-    """Give an exploration as plain values: what ``explore --json`` prints."""
+    """Convert an exploration to the plain values that ``explore --json`` prints."""
     return asdict(exploration) | {"source": exploration.source.value, "rows": [asdict(row) for row in exploration.rows]}
 
 
-def _percent(value: Spread | None) -> Cell:
+def _percent(value: Spread | None) -> CellValue:
     return None if value is None else (value.mean, percent(value.mean))
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: CellValue) -> str:
     if isinstance(cell, tuple):
         return cell[1].replace(THIN_SPACE, "")
     return "–" if cell is None else cell if isinstance(cell, str) else f"{cell:g}"

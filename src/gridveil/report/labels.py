@@ -1,4 +1,4 @@
-"""Labels that never overlap: for each one the scale (pixels per unit of the drawing) from which there is room for it."""
+"""Placement of labels without overlap: the scale (pixels per unit of the drawing) from which each label fits."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def place_labels(
 
 
 def text_widths(texts: list[str]) -> Floats:
-    """Give how wide texts are at most (px)."""
+    """Upper bounds on the widths of texts (px)."""
     return FONT_SIZE * np.array([sum(map(_character_width, text)) for text in texts])
 
 
 def label_boxes(centre: Floats, radius: Floats, width: Floats, side: Ints) -> Floats:
-    """Give the boxes (left, top, right, bottom), in px, of labels on these sides of their nodes."""
+    """Bounding boxes (left, top, right, bottom), in px, of labels on these sides of their nodes."""
     half = np.column_stack([width / 2, np.full(len(width), FONT_SIZE * HEIGHT / 2)])
     middle = centre + SIDES[side] * (radius[:, None] + GAP + half)
     return np.hstack([middle - half, middle + half])

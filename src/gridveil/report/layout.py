@@ -1,4 +1,4 @@
-"""Where to draw the nodes of a network that has no coordinates: distances on paper as near as possible to those on the graph.
+"""Layout of a network without coordinates: distances in the drawing approximate distances in the graph.
 
 The stress Σ w (‖x_i − x_j‖ − d_ij)², w = 1/d_ij², is lowered by majorization (Gansner, Koren and North 2004), over all pairs
 of a small network, and over near pairs and pivots of a large one (Ortmann, Klimenta and Brandes 2016). The result is the
@@ -28,7 +28,7 @@ GAP = 1.5  # between islands, in edge lengths
 
 
 def graph_layout(n: int, start: Ints, end: Ints) -> Floats:
-    """Give positions (n × 2) in units of about one edge length, the long side lying across; islands side by side."""
+    """Compute positions (n × 2) in units of about one edge length, in landscape format, islands side by side."""
     adjacency = _adjacency(n, start, end)
     count, island = connected_components(adjacency, directed=False)
     members = [np.flatnonzero(island == k) for k in range(count)]
@@ -85,7 +85,7 @@ def _layout_island(adjacency: csr_array) -> Floats:
 
 
 def _edge_lengths(adjacency: csr_array) -> csr_array:
-    """Give longer edges to nodes of many neighbours, so that these have room: √ of the neighbours that the ends do not share."""
+    """Lengthen edges at nodes with many neighbours to make room: √ of the number of neighbours that the ends do not share."""
     lengths = adjacency.tocoo()
     degree = adjacency.sum(axis=1)
     shared = np.asarray((adjacency @ adjacency).tocsr()[lengths.row, lengths.col]).ravel()
@@ -94,7 +94,7 @@ def _edge_lengths(adjacency: csr_array) -> csr_array:
 
 
 def _pivots(lengths: csr_array, count: int) -> tuple[Ints, Floats]:
-    """Choose nodes far from each other, and give them with the distance of every node to each (n × count)."""
+    """Choose nodes far from each other, and return them with the distance of every node to each (n × count)."""
     n = lengths.shape[0]
     if count >= n:
         return np.arange(n), np.asarray(dijkstra(lengths))
@@ -109,7 +109,7 @@ def _pivots(lengths: csr_array, count: int) -> tuple[Ints, Floats]:
 
 
 def _near(lengths: csr_array) -> csr_array:
-    """Give the distances of all pairs up to NEAR_HOPS edges apart."""
+    """Compute the distances of all pairs up to NEAR_HOPS edges apart."""
     reached, frontier = lengths.copy(), lengths
     step = (lengths > 0).astype(float)
     for _ in range(NEAR_HOPS - 1):
@@ -138,7 +138,7 @@ def _start(distance: Floats) -> Floats:
 
 
 def _main_axes(centred: Floats) -> Floats:
-    """Give the two main directions (k × 2) of an n × k matrix by power iteration, as far as a start for drawing needs it.
+    """Approximate the two principal directions (k × 2) of an n × k matrix by power iteration: enough for an initial layout.
 
     Sums instead of a linear algebra library: its threads would make a small network slow on a busy machine.
     """

@@ -1,4 +1,4 @@
-"""The network as a drawing: positions, sizes and colours of what changed, ready for a template."""
+"""The network as a drawing: positions, sizes and colours for a template."""
 
 from __future__ import annotations
 
@@ -9,48 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.text import number
 from gridveil.report.labels import FONT_SIZE, GAP, GROWTH, HEIGHT, SIDES, Labels, place_labels
 from gridveil.report.layout import fill_missing, graph_layout, spread
-from gridveil.report.page import number
 from gridveil.report.style import HIGH, LOW, MIDDLE
 from gridveil.sectors.geometry import Places
+from gridveil.sectors.view import Changes, NetworkView
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 WIDTH, LEAST_HEIGHT, MOST_HEIGHT, MARGIN = 1000.0, 360.0, 720.0, 34.0
 CLASSES = 9  # of the colour scale; odd, so that one of them is "no change"
 LONGEST_LABEL = 14
 SHARE_WITH_POINTS = 0.5  # of the nodes that must have coordinates for these to be used
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Changes:
-    """One thing to colour by: a change (NaN: none) of every node, or of every edge, in a unit."""
-
-    name: str
-    unit: str
-    of_edges: bool
-    values: Floats
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NetworkView:
-    """What is drawn: nodes with ids, sizes (any unit, 0 for nothing there) and details, edges, and what they are coloured by."""
-
-    ids: Sequence[str]
-    weight: Floats
-    supplied: Bools
-    """Nodes where something is fed in; drawn with a ring."""
-    start: Ints
-    end: Ints
-    marked: Bools
-    """Edges drawn as stations."""
-    edge_titles: Sequence[str]
-    details: Sequence[Sequence[tuple[str, str]]]
-    """What the side box says of each node."""
-    changes: Sequence[Changes]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,6 +36,8 @@ class Drawing:
     legends: list[dict[str, object]]
     data: dict[str, object]
     from_file: bool
+    stations: str
+    """What the squares are, in words; empty where there are none."""
 
 
 def draw_network(view: NetworkView, places: Places) -> Drawing:
@@ -111,11 +85,12 @@ def draw_network(view: NetworkView, places: Places) -> Drawing:
             ],
         },
         from_file=from_file,
+        stations=view.marked_words,
     )
 
 
 def colours() -> list[str]:
-    """Give the colours of the scale, from the largest fall over grey to the largest rise."""
+    """List the colours of the scale, from the largest fall over grey to the largest rise."""
     low, middle, high = (np.array([int(code[k : k + 2], 16) for k in (1, 3, 5)]) for code in (LOW, MIDDLE, HIGH))
     half = CLASSES // 2
     mixed = [low + (middle - low) * k / half for k in range(half)] + [
@@ -125,7 +100,7 @@ def colours() -> list[str]:
 
 
 def _positions(view: NetworkView, places: Places) -> tuple[Floats, float, bool]:
-    """Give positions in the drawing (y down), its height, and whether they are the file's."""
+    """Find positions in the drawing (y down), its height, and whether they are the file's."""
     found = np.array([places.points.get(node, (np.nan, np.nan)) for node in view.ids], dtype=float).reshape(-1, 2)
     known = np.asarray(np.isfinite(found).all(axis=1))
     from_file = bool(known.mean() >= SHARE_WITH_POINTS) and bool(np.all(np.ptp(found[known], axis=0) > 0))
@@ -168,7 +143,7 @@ def _limit(values: Floats) -> float:
 
 
 def _bins(values: Floats) -> Ints:
-    """Give the colour class of each change, −1 where there is none."""
+    """Find the colour class of each change, −1 where there is none."""
     half = CLASSES // 2
     scaled = np.clip(np.nan_to_num(values) / _limit(values), -1, 1)
     return np.where(np.isfinite(values), np.rint(half * scaled).astype(np.int64) + half, -1)
@@ -184,7 +159,7 @@ def _titles(captions: Sequence[str], change: Changes) -> list[str]:
 def _label_values(
     labels: Labels, texts: Sequence[str], position: Sequence[tuple[float, float]], radius: Floats
 ) -> list[dict[str, object]]:
-    """Give the labels that are ever shown, those for the smallest scale first."""
+    """List the labels that are ever shown, those for the smallest scale first."""
     shown = [k for k in np.argsort(labels.scale, kind="stable") if math.isfinite(labels.scale[k])]
     return [
         {

@@ -40,7 +40,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -49,15 +48,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from gridveil import __version__
+from gridveil.core.text import number, percent
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-THIN_SPACE, MINUS = "\u2009", "\u2212"
 SCRIPTS = ("page.js",)
 
 
 def render(template: str, *, title: str, scripts: Sequence[str] = SCRIPTS, **values: object) -> str:
-    """Give a whole page from ``templates/`` as text. ``scripts`` are files of ``static/``, inlined in this order."""
+    """Render a page from ``templates/``. ``scripts`` are files in ``static/``, inlined in this order."""
     sources = [_static(name) for name in scripts]
     return (
         _environment()
@@ -73,32 +72,8 @@ def render(template: str, *, title: str, scripts: Sequence[str] = SCRIPTS, **val
     )
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Write a number for people: significant digits, thin spaces between thousands, a true minus sign."""
-    if value is None or not math.isfinite(value):
-        return "–" if value is None or math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
-    size = abs(value)
-    if size != 0 and not 1e-4 <= size < 1e9:
-        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
-        return f"{_tidy(mantissa)}·10^{int(exponent)}".replace("-", MINUS)
-    return _tidy(fixed(value, digits - 1 - math.floor(math.log10(size)) if size else 0))
-
-
-def fixed(value: float, decimals: int) -> str:
-    """Write a finite number with so many decimals (none if negative), thin spaces between thousands, a true minus sign."""
-    text = f"{value:,.{max(decimals, 0)}f}"
-    if not text.strip("-0,."):
-        text = text.lstrip("-")
-    return text.replace(",", THIN_SPACE).replace("-", MINUS)
-
-
-def percent(value: float | None, digits: int = 3) -> str:
-    """Write a share as a percentage."""
-    return "–" if value is None or not math.isfinite(value) else f"{number(100 * value, digits)}{THIN_SPACE}%"
-
-
 def plain(value: object) -> str:
-    """Write any value of a card in words."""
+    """Format any value of a card."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -108,10 +83,6 @@ def plain(value: object) -> str:
     if isinstance(value, str):
         return value
     return ", ".join(map(plain, value)) if isinstance(value, Iterable) else str(value)
-
-
-def _tidy(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 @cache
@@ -136,7 +107,7 @@ def _static(name: str) -> str:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """Forbid every load, and every script but these (by their hashes)."""
+    """Content security policy: no loading, and no scripts but these (by their hashes)."""
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return (

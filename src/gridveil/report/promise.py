@@ -1,14 +1,13 @@
-"""The promise of a release in words and odds, from its card alone, for people who do not read ε."""
+"""The privacy promise of a release in words and odds, from its card alone, for readers unfamiliar with ε."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gridveil.report.page import number, percent
+from gridveil.core.text import number, percent, plural
 
 DISTANCES = ((0.5, "half of α"), (1.0, "α"), (2.0, "twice α"))
 WITHOUT_LIMIT = math.log(1e6)  # odds beyond a million to one are no protection worth a number
@@ -39,14 +38,26 @@ class Odds:
 class Promise:
     """What a card promises: whose value is hidden, how far α reaches, the odds at several distances, the noise."""
 
+    field: str
+    """What one value is called: ``demand``."""
     unit: str
     alpha: str
     epsilon: str
     rows: tuple[Odds, ...]
     typical_noise: str
-    complex_demands: bool
+    details: str
     cost_is_public: bool
     """Whether the true optimal cost itself is the target, and so published."""
+
+    @property
+    def fields(self) -> str:
+        """What several values are called."""
+        return plural(self.field)
+
+    @property
+    def participant(self) -> str:
+        """Who owns one value."""
+        return self.unit.removeprefix("one ")
 
     @property
     def at_alpha(self) -> Odds:
@@ -55,38 +66,35 @@ class Promise:
 
 
 def promise_of(card: Mapping[str, Any]) -> Promise:
-    """Read the promise off a card.
-
-    The noise loses (r + ρ)/scale at distance r, where ρ = scale·ε − α is what rounding to the lattice adds. A private cost is
-    charged for each started α, as its sensitivity is stated for α alone.
-    """
-    privacy, noise = card["privacy_loss"], card["implementation"]
-    parameters = privacy["privacy_parameters"]
-    alpha, demands, cost = (float(parameters[key]) for key in ("alpha", "epsilon_demands", "epsilon_cost"))
-    unit = str(parameters["alpha_unit"])
+    """Read the promise off a card: the losses of its mechanisms at a distance add up."""
+    stated = card["promise"]
+    alpha, unit = float(stated["alpha"]), str(stated["unit"])
 
     def odds(share: float, words: str) -> Odds:
-        loss = demands - (1 - share) * alpha / float(noise["scale"]) + math.ceil(share) * cost
-        return Odds(apart=words, amount=in_units(share * alpha, unit), loss=loss)
+        loss = sum(_loss(mechanism, share * alpha) for mechanism in card["mechanisms"])
+        return Odds(apart=words, amount=f"{number(share * alpha)} {unit}", loss=loss)
 
     return Promise(
-        unit=str(privacy["privacy_unit"]),
-        alpha=in_units(alpha, unit),
-        epsilon=number(float(parameters["epsilon"])),
+        field=str(stated["field"]),
+        unit=str(stated["privacy_unit"]),
+        alpha=f"{number(alpha)} {unit}",
+        epsilon=number(float(stated["epsilon"])),
         rows=tuple(odds(share, words) for share, words in DISTANCES),
-        typical_noise=in_units(math.sqrt(float(noise["expected_squared_noise"])), unit),
+        typical_noise=f"{number(float(card['mechanisms'][0]['root_mean_square_noise']))} {unit}",
+        details=str(stated["privacy_unit_details"]),
         cost_is_public=card["cost_target"]["mode"] == "public",
-        complex_demands="P + jQ" in str(privacy["privacy_unit_description"]),
     )
 
 
-def in_units(value: float, unit: str) -> str:
-    """Write a per-unit value in the unit itself, given as a card does: "per unit of 100 MVA"."""
-    found = re.fullmatch(r"per unit of (\S+) (\S+)", unit)
-    return f"{number(value * float(found[1]))} {found[2]}" if found else f"{number(value)} ({unit})"
+def _loss(mechanism: Mapping[str, Any], distance: float) -> float:
+    """Privacy loss at a distance: linear in it, or ε for each started α."""
+    epsilon, alpha, rounding = float(mechanism["epsilon"]), float(mechanism["alpha"]), mechanism["rounding"]
+    if rounding is None:
+        return epsilon * math.ceil(distance / alpha - 1e-12)
+    return epsilon * (distance + float(rounding)) / (alpha + float(rounding))
 
 
 def rounded_up(value: float, digits: int = 3) -> str:
-    """Write a positive number with so many digits, never less than it is."""
+    """Format a positive number to some digits, rounded up."""
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return number(math.ceil(value / step - 1e-9) * step, digits)

@@ -1,4 +1,4 @@
-"""The figures of the paper's evaluation: convergence, monotonicity, and distances beside the paper's."""
+"""The figures of the paper's evaluation: convergence, monotonicity, and distances compared with the paper's."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from itertools import groupby
 from markupsafe import Markup
 
 from gridveil.bilevel.monotonicity import VIOLATION_TOLERANCE
-from gridveil.report.page import MINUS, THIN_SPACE, number, render
+from gridveil.core.text import MINUS, THIN_SPACE, number
+from gridveil.report.page import render
 from gridveil.report.study_figures import distance_figure, draw
 from gridveil.report.study_runs import FigureKind, figure_networks, network_runs
 from gridveil.report.style import figure_svg
@@ -74,10 +75,10 @@ class FigureView:
 
 
 def study_page(evaluation: Evaluation, title: str = "") -> str:
-    """Give the whole page as HTML."""
+    """Render the page as HTML."""
     frame = evaluation.frame
     methods = available_methods(frame)
-    tables = {method: build_tables(frame, method=method, strangers=evaluation.strangers) for method in methods}
+    tables = {method: build_tables(frame, method=method, not_in_paper=evaluation.not_in_paper) for method in methods}
     first = tables[methods[0]]
     names = [str(summary.settings["name"]) for summary in evaluation.summaries]
     return render(
@@ -260,13 +261,13 @@ def _limit(seconds: float | None) -> str:
 
 
 def _versions(evaluation: Evaluation) -> list[str]:
-    """Give each set of versions that made rows, in words."""
+    """Describe each set of software versions that computed rows."""
     found = [json.loads(text) for text in sorted(set(evaluation.frame["versions"]))]
     return [", ".join(f"{name} {version}" for name, version in one.items()) for one in found]
 
 
 def duration(seconds: float) -> str:
-    """Write a time for people: 3.2 s, 12 min, 4 h 05 min."""
+    """Format a time: 3.2 s, 12 min, 4 h 05 min."""
     if seconds < 100:
         return f"{number(seconds, 2)} s"
     minutes = round(seconds / 60)

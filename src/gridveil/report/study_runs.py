@@ -1,4 +1,4 @@
-"""Which runs of a study a figure shows, and their histories as arrays."""
+"""Selection of the runs that a figure shows, and their histories as arrays."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class NetworkRuns:
 
 
 def figure_networks(frame: DataFrame, kind: FigureKind) -> list[str]:
-    """Give the networks drawn by default: those of the paper's figures that have a run to draw, or else the smallest."""
+    """Networks drawn by default: those in the paper's figures that have a run to draw, or else the smallest."""
     there = set(frame.loc[frame["ending"] != FAILED, "network"])
     papers = [network for network in PAPER_NETWORKS[kind] if network in there]
     return papers or sorted(there, key=lambda name: (_size(frame, name), name))[:MOST_BY_DEFAULT]
 
 
 def network_runs(frame: DataFrame, network: str, kind: FigureKind) -> NetworkRuns:
-    """Give a network's runs at the paper's setting if the store has them; else at the one nearest to it."""
+    """Select a network's runs at the paper's setting, or at the nearest setting in the store."""
     runs = frame[frame["network"] == network]
     if runs.empty:
         names = ", ".join(sorted(frame["network"].unique())) or "none yet"
@@ -99,7 +99,7 @@ def network_runs(frame: DataFrame, network: str, kind: FigureKind) -> NetworkRun
     first = runs.iloc[0]
     target = float(runs["true_cost"].median())
     if not math.isfinite(target):
-        raise InputError(f"no run of network {network} got as far as a cost, so there is nothing to draw")
+        raise InputError(f"no run of network {network} reached a cost, so there is nothing to draw")
     traces = [_trace(row) for _, row in runs.sort_values("seed").iterrows()]
     return NetworkRuns(
         network=network,
@@ -113,12 +113,12 @@ def network_runs(frame: DataFrame, network: str, kind: FigureKind) -> NetworkRun
 
 
 def file_name(kind: FigureKind, runs: NetworkRuns) -> str:
-    """Give the name of a figure's file, without its ending: a label may hold anything, a file name may not."""
+    """File name of a figure, without its suffix, and without characters that labels may contain but file names may not."""
     return f"{kind.value}-{re.sub(r'[^A-Za-z0-9._-]+', '_', runs.network)}"
 
 
 def typical_trace(runs: NetworkRuns) -> Trace:
-    """Give the verified run of median length among those in which the high point was not enough."""
+    """Select the verified run of median length among those that needed more than the high point."""
     if not runs.traces:
         raise InputError(f"no run of network {runs.network} has a history, so there is nothing to draw")
     searched = [trace for trace in runs.traces if len(set(trace.kinds) - {"highpoint", "verification"}) > 0]
@@ -128,7 +128,7 @@ def typical_trace(runs: NetworkRuns) -> Trace:
 
 
 def path(trace: Trace) -> tuple[Vector, Vector]:
-    """Give (distances, costs) of the solved points of HPR and O↑, nearest first; shape (points,)."""
+    """Return (distances, costs) of the solved points of HPR and O↑, nearest first; shape (points,)."""
     use = np.isfinite(trace.distances) & np.isfinite(trace.costs) & np.isin(trace.kinds, list(ON_THE_PATH))
     order = np.argsort(trace.distances[use], kind="stable")
     return trace.distances[use][order], trace.costs[use][order]

@@ -1,4 +1,4 @@
-"""One look for all figures: colours that survive colour-blindness, text kept as text, SVG that can share a page."""
+"""Common style of all figures: colour-blind-safe colours, text kept as text, SVG suitable for inlining."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 
 class Colour(StrEnum):
-    """The palette of Okabe and Ito."""
+    """Colours from the palette of Okabe and Ito."""
 
     BLACK = "#000000"
     ORANGE = "#E69F00"
     SKY = "#56B4E9"
     GREEN = "#009E73"
-    YELLOW = "#F0E442"
     BLUE = "#0072B2"
     VERMILLION = "#D55E00"
     PURPLE = "#CC79A7"
@@ -42,7 +41,6 @@ class Role(StrEnum):
     BAND = Colour.GREEN.value
     COST = Colour.BLUE.value
     DISTANCE = Colour.ORANGE.value
-    WARNING = Colour.VERMILLION.value
 
 
 SERIES = (Colour.BLUE, Colour.VERMILLION, Colour.GREEN, Colour.ORANGE, Colour.SKY, Colour.PURPLE, Colour.BLACK)
@@ -112,7 +110,7 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float = 4.8, height: float = 3.2) -> tuple[Figure, Axes]:
-    """Give a figure (inches) with one pair of axes, to be drawn on within ``figure_style()``. 4.8 fits half a page."""
+    """Create a figure (inches) with one pair of axes, for use within ``figure_style()``. A width of 4.8 fits half a page."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -120,7 +118,7 @@ def new_figure(width: float = 4.8, height: float = 3.2) -> tuple[Figure, Axes]:
 
 
 def figure_svg(figure: Figure, title: str = "") -> Markup:
-    """Give a figure as inline SVG that takes the page's font and its light or dark colours.
+    """Convert a figure to inline SVG that uses the page's font and its light or dark colours.
 
     Only ids that are referred to stay, with a prefix made from the content, so that figures on one page cannot collide.
     ``title`` is what screen readers say.

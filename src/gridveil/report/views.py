@@ -1,9 +1,9 @@
-"""What the curator's report shows of a network before and after: the parts that power and gas have in common."""
+"""Tabs and tables of the curator's report, built from a sector's comparison of a network before and after."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,74 +11,55 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from gridveil.report.network_map import NetworkView
-from gridveil.report.page import fixed, number
+from gridveil.core.text import fixed
+from gridveil.report.charts import before_and_after
+from gridveil.sectors.view import ChangeTable, Tab
 
-Floats = NDArray[np.float64]
-Cell = str | float | None | tuple[float, str]
+CellValue = str | float | None | tuple[float, str]
 
 MOST_ROWS = 2000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Table:
+class PageTable:
     """A table of a page; ``note`` says what was left out."""
 
     id: str
     headings: Sequence[str]
-    rows: list[list[Cell]]
+    rows: list[list[CellValue]]
     note: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tab:
-    """One tab: a figure with its caption, and the numbers behind it."""
+class DrawnTab:
+    """One tab of a page: a figure with its caption, and the numbers behind it."""
 
     name: str
     figure: Markup
     caption: str
-    table: Table
+    table: PageTable
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Sites:
-    """Demands of all sites in MW + j MVAr, or in kg/s, with how a page calls each of them. Contains true demands."""
-
-    names: Sequence[str]
-    true: NDArray[Any]
-    noisy: NDArray[Any]
-    released: NDArray[Any]
-
-    @property
-    def change(self) -> NDArray[Any]:
-        """Released less true."""
-        return np.asarray(self.released - self.true)
+def draw_tab(tab: Tab) -> DrawnTab:
+    """Draw the figure of a tab, and set its table."""
+    return DrawnTab(
+        name=tab.name, figure=before_and_after(tab.figure), caption=tab.caption, table=largest_first(tab.table)
+    )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BeforeAndAfter:
-    """The network at the true and at the released demands."""
-
-    facts: list[tuple[str, str]]
-    tabs: list[Tab]
-    view: NetworkView
-
-
-def largest_first(table_id: str, columns: Mapping[str, Any], change: Floats) -> Table:
-    """Give a table from arrays by heading, with the largest changes on top, and at most MOST_ROWS of them."""
+def largest_first(table: ChangeTable) -> PageTable:
+    """Set a table with the largest changes on top, and at most MOST_ROWS of them."""
+    columns, change = table.columns, table.change
     order = np.argsort(-np.nan_to_num(np.abs(change)), kind="stable")[:MOST_ROWS]
     cells = [_cells(column, order) for column in columns.values()]
     note = f"The {MOST_ROWS} largest changes of {len(change)}." if len(change) > MOST_ROWS else ""
-    return Table(id=table_id, headings=list(columns), rows=[list(row) for row in zip(*cells, strict=True)], note=note)
+    return PageTable(
+        id=table.id, headings=list(columns), rows=[list(row) for row in zip(*cells, strict=True)], note=note
+    )
 
 
-def limits_words(low: float, high: float) -> str:
-    """Write a range on one line."""
-    return f"{number(low)} to {number(high)}".replace(" ", "\u00a0")
-
-
-def _cells(column: Any, order: NDArray[np.int64]) -> list[Cell]:
-    """Give texts as they are, and numbers with one decimal, or so many that the largest of the column has four digits."""
+def _cells(column: Any, order: NDArray[np.int64]) -> list[CellValue]:
+    """Keep texts as they are, and write numbers with one decimal, or so many that the largest of the column has four digits."""
     if len(column) == 0 or isinstance(column[0], str):
         return [column[k] for k in order]
     values = np.asarray(column, dtype=float)

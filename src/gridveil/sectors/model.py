@@ -1,41 +1,42 @@
-"""A network's program together with how its data vector d is laid out over the demand sites."""
+"""The model of a network: its program, how secret values enter it, and optional extras for solvers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.band import CostTarget
 from gridveil.core.choices import DemandBounds, Formulation
 from gridveil.programs import ParametricProgram
-from gridveil.sectors.case import Network
-from gridveil.sectors.gas.network import GasNetwork
-from gridveil.sectors.gas.ogf import optimal_gas_flow
-from gridveil.sectors.power.acopf import ac_opf
-from gridveil.sectors.power.dcopf import dc_opf
+from gridveil.programs.conic import SocBound
+from gridveil.sectors.power.arrays import OpfArrays
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class DemandLayout:
-    """Maps site values (one per demand site) to the program's d and back.
+class DataLayout:
+    """Maps one value per participant to the program's d and back.
 
-    Sites that take no part in the flow are not in d: the program cannot tell anything about them.
+    Participants that take no part in the flow are not in d: the program cannot tell anything about them.
     """
 
     served: NDArray[np.bool_]
+    """Whether each participant takes part."""
     with_reactive: bool
+    """Whether d holds the real parts of all served values and then their imaginary parts."""
 
     def to_program(self, sites: NDArray[Any]) -> Vector:
-        """Give d: active power (or gas) of the served sites, then, if the program has it, their reactive power."""
+        """Lay out d: real parts of the served values, then, if the program has them, their imaginary parts."""
         values = np.asarray(sites)[self.served]
         return np.concatenate([values.real, values.imag]) if self.with_reactive else np.array(values.real)
 
     def to_sites(self, d: Vector, others: NDArray[Any]) -> NDArray[Any]:
-        """Give site values with d in place; what d does not determine is taken from ``others``."""
+        """Lay out one value per participant with d in place; what d does not determine is taken from ``others``."""
         sites = np.array(others)
         n = int(self.served.sum())
         reactive = d[n:] if self.with_reactive else sites.imag[self.served]
@@ -43,26 +44,60 @@ class DemandLayout:
         return sites
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PricedCost:
+    """A convex lower estimate of the optimal cost near one d: its value there and its slope, both in the cost's unit.
+
+    ``slope`` has one entry per entry of d; per participant it is at most the price that moves were charged.
+    """
+
+    value: float
+    slope: Vector
+
+
+class Relaxation(Protocol):
+    """What a convex relaxation of a network's program can prove and estimate; all of it from public data."""
+
+    @property
+    def name(self) -> str:
+        """Which relaxation it is, for the certificate."""
+        ...
+
+    def cost_bound(self, d: Vector) -> SocBound:
+        """Bound O(d) from below."""
+        ...
+
+    def distance_bound(self, noisy: Vector, band: CostTarget, d_lower: Vector, d_upper: Vector) -> SocBound:
+        """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band."""
+        ...
+
+    def priced_cost(self, d: Vector, price: float) -> PricedCost | None:
+        """Relaxed cost of serving d where moving any participant's value costs ``price`` per unit; None if not solved."""
+        ...
+
+    @property
+    def dearest_price(self) -> float:
+        """The largest marginal cost of any supply, per unit."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Model:
-    """A program and the layout of its data."""
+    """A program, the layout of its data, and, where the sector has them, arrays for our solvers and a relaxation."""
 
+    kind: str
+    formulation: Formulation
     program: ParametricProgram
-    layout: DemandLayout
+    layout: DataLayout
+    arrays: Callable[[float], OpfArrays] | None = None
+    """The network as plain arrays, every range of limits narrowed by the argument; None where it has no such form."""
+    relaxation: Relaxation | None = None
+    supply: float | None = None
+    """Total supply that the network states, per unit of the secret's base; None where it states none."""
 
-
-def build_model(
-    network: Network,
-    formulation: Formulation = Formulation.AC,
-    demand_bounds: DemandBounds = DemandBounds.NONE,
-) -> Model:
-    """Give the optimal flow of a network; the formulation matters for power only."""
-    if isinstance(network, GasNetwork):
-        program, served, with_reactive = optimal_gas_flow(network), np.ones(network.n_site, dtype=bool), False
-    else:
-        with_reactive = formulation is Formulation.AC
-        program, served = (ac_opf(network) if with_reactive else dc_opf(network)), network.served
-    if demand_bounds is DemandBounds.NONNEGATIVE:
-        active = np.arange(program.n_d) < served.sum()
-        program = replace(program, d_lower=np.where(active, 0.0, -np.inf))
-    return Model(program, DemandLayout(served, with_reactive=with_reactive))
+    def bounded(self, bounds: DemandBounds) -> Model:
+        """The same model with bounds on the real parts of the data."""
+        if bounds is DemandBounds.NONE:
+            return self
+        active = np.arange(self.program.n_d) < self.layout.served.sum()
+        return replace(self, program=replace(self.program, d_lower=np.where(active, 0.0, -np.inf)))

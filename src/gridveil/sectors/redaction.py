@@ -1,4 +1,4 @@
-"""Parser messages quote what they could not read, and that may be a demand: let through only what cannot be one."""
+"""Redaction of parser messages, which may quote a demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLACE = re.compile(r"\b(bus|id|row|line|column|index|section|record|byte)s?\s+(
 
 
 def redact(message: str) -> str:
-    """Give the message on one line, with quoted values and numbers hidden unless they name a field or a place."""
+    """Put the message on one line and mask quoted values and numbers that do not name a field or a position."""
     line = " ".join(message.split())
     line = _QUOTED.sub(lambda m: m.group() if _WORD.match(m.group()[1:-1]) else "<hidden>", line)
     places: list[str] = []

@@ -1,43 +1,53 @@
-"""gridveil audit: the sampler, the pipeline, and attacks on a released folder, as plain values."""
+"""gridveil audit: the sampler, the whole release, and attacks on released folders, as plain values."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
 
 from gridveil.core.errors import InputError
+from gridveil.core.quantity import parse_distance
+from gridveil.core.secret import Secret, SecretValues
 from gridveil.privacy.attacks import (
     Attack,
-    comments_of,
-    demands_in_text,
+    comment_attack,
+    cost_attack,
     differencing_attack,
     power_flow_attack,
     reading_attack,
-    totals_attack,
+    set_point_attack,
 )
-from gridveil.privacy.draw import mechanism_for
+from gridveil.privacy.curator import published_values
+from gridveil.privacy.mechanisms import mechanism_for
+from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 from gridveil.privacy.mechanisms.sampler_audit import audit_ratios, goodness_of_fit
-from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.case import Case
-from gridveil.sectors.gas.generator import BUILT_IN as BUILT_IN_GAS
-from gridveil.sectors.power.network import PowerNetwork
+from gridveil.sectors.power.case import power_network
+from gridveil.sectors.registry import file_of, read_back
 from gridveil.service.pipeline_audit import audit_pipeline
+from gridveil.service.prepare import PublicCase, prepare
+from gridveil.service.publish import CARD_FILE, PUBLIC, SIMULATION
+from gridveil.service.settings import ReleaseSettings
 
 SMALLEST_P_VALUE = 1e-4  # a right sampler fails this once in ten thousand audits
 
+Advance = Callable[[], None]
 
-def audit_mechanism(
-    case: Case, *, epsilon: str, alpha: str, draws: int, runs: int, advance: Callable[[], None] = lambda: None
-) -> dict[str, object]:
-    """Audit the sampler and the pipeline for the mechanism that would protect this case.
 
-    ``advance`` is called after each of 2 ``runs`` releases.
-    """
-    mechanism = mechanism_for(case.demand, epsilon=epsilon, alpha=alpha)
+def audit_sampler(case: Case, settings: ReleaseSettings, draws: int) -> dict[str, object]:
+    """Exact probability ratios of the mechanism that would protect this case, and a test of what it draws."""
+    alpha = parse_distance(settings.alpha, case.field)
+    mechanism = mechanism_for(case.field, epsilon=settings.exact_epsilon, alpha=alpha, name=settings.mechanism)
+    if not isinstance(mechanism, LatticeMechanism):
+        raise InputError(f"the mechanism {mechanism.name} has no lattice, so its sampler cannot be audited exactly")
     ratios = audit_ratios(mechanism)
-    fit = goodness_of_fit(lambda values: mechanism.add_noise(values).values, mechanism, draws)
-    pipeline = audit_pipeline(mechanism, runs, advance)
+    fit = goodness_of_fit(mechanism.draw, mechanism, draws)
     return {
         "mechanism": repr(mechanism),
         "ratios": {
@@ -51,40 +61,78 @@ def audit_mechanism(
             "p_value": fit.p_value,
             "off_lattice": fit.off_lattice,
         },
-        "pipeline": asdict(pipeline) | {"passed": pipeline.passed},
     }
 
 
-def passed(report: Mapping[str, object]) -> bool:
-    """Whether sampler and pipeline passed every part of an audit."""
-    return all(bool(part["passed"]) for part in report.values() if isinstance(part, Mapping) and "passed" in part)
+def audit_release(
+    case: Case, settings: ReleaseSettings, *, runs: int, public_values: bool, advance: Advance = lambda: None
+) -> dict[str, object]:
+    """Release many times from two neighbouring data sets through the function that the command calls.
+
+    Nothing is charged, so true values must not be used: unless the case's values are public, others are made up.
+    ``advance`` is called after each of 2 ``runs`` releases.
+    """
+    stand_in = case if public_values else made_up(case, settings)
+    found = audit_pipeline(stand_in, settings, runs=runs, advance=advance)
+    return {"pipeline": asdict(found) | {"passed": found.passed, "values": "public" if public_values else "made up"}}
 
 
-def attack_release(case: Case, source: str, folders: list[Path]) -> list[dict[str, object]]:
-    """Run every attack on the source file and on the released folders, and say in MVA what comes back."""
-    released = [_network_file(folder) for folder in folders]
-    original = None if source in BUILT_IN_GAS else resolve_case(source)
-    rows = []
-    if isinstance(case.network, PowerNetwork) and original is not None:
-        rows.append(_row("source", power_flow_attack(case, case.network, original)))
-        rows.append(_row("release", power_flow_attack(case, case.network, released[0])))
-    rows += [_row("release", reading_attack(case, released[0])), _row("release", totals_attack(case, released[0]))]
+def made_up(case: Case, settings: ReleaseSettings) -> Case:
+    """The same network with values made from public data alone."""
+    prepared = prepare(PublicCase.of(case), solver=settings.solver.value)
+    data, _ = prepared.made_up()
+    empty = np.zeros(len(case.field), dtype=complex if case.field.is_complex else float)
+    values = SecretValues(prepared.model.layout.to_sites(data, empty))
+    return Case(
+        name=case.name,
+        network=case.network,
+        secret=Secret(field=case.field, values=values),
+        file_format=case.file_format,
+    )
+
+
+def attack_release(case: Case, source: str, folders: list[Path], solver: str) -> list[dict[str, object]]:
+    """Run every attack on released folders; an attack that does better than the noise allows has not passed."""
+    released, cards = zip(*(_contents(folder) for folder in folders), strict=True)
+    original, card = file_of(source), cards[0]
+    noise = float(card["mechanisms"][0]["root_mean_square_noise"])
+    attacks = [reading_attack(case, released[0], noise)]
+    grid = power_network(case)
+    if grid is not None:
+        attacks.append(power_flow_attack(case, grid, released[0], noise))
+        if original is not None:
+            attacks.append(set_point_attack(case, original, released[0]))
     if len(released) > 1:
-        rows.append(_row("release", differencing_attack(case, released)))
-    for where, path in (("source", original), ("release", released[0])):
-        if path is not None and path.suffix == ".m":
-            found = demands_in_text(case, comments_of(path))
-            rows.append({"on": where, "name": "demands in comments", "sites_found": len(found)})
-    return rows
+        attacks.append(differencing_attack(case, list(released), noise))
+    if released[0].suffix == ".m":
+        attacks.append(comment_attack(case, released[0]))
+    attacks.append(_cost_attack(case, released[0], card, solver))
+    return [_row(attack) for attack in attacks]
 
 
-def _row(where: str, attack: Attack) -> dict[str, object]:
-    return {"on": where} | asdict(attack)
+def passed(report: Mapping[str, Any]) -> bool:
+    """Whether every part of an audit passed."""
+    parts = [part for part in report.values() if isinstance(part, Mapping) and "passed" in part]
+    return all(bool(part["passed"]) for part in [*parts, *report.get("attacks", [])])
 
 
-def _network_file(folder: Path) -> Path:
-    for name in ("public", "simulation"):
+def _cost_attack(case: Case, released: Path, card: Mapping[str, Any], solver: str) -> Attack:
+    target, optimum = card["cost_target"], float(card["post_processing"]["optimal_cost"])
+    value, beta = float(target["value"]), float(target["beta"])
+    largest = int(np.argmax(np.abs(published_values(read_back(case.network, released)).real)))
+    start = float(published_values(read_back(case.network, released))[largest].real)
+    costs = [value, value - beta, value + beta, optimum, optimum - beta, optimum + beta]
+    return cost_attack(case, costs, start, float(card["promise"]["alpha"]), solver)
+
+
+def _row(attack: Attack) -> dict[str, object]:
+    fields = asdict(attack) | {"passed": attack.passed}
+    return fields if math.isfinite(attack.error) else fields | {"error": None}
+
+
+def _contents(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    for name in (PUBLIC, SIMULATION):
         matches = sorted((folder / name).glob("network*"))
-        if matches:
-            return matches[0]
-    raise InputError(f"{folder}: holds no released network; name the --out folder of a release")
+        if matches and (folder / name / CARD_FILE).exists():
+            return matches[0], yaml.safe_load((folder / name / CARD_FILE).read_text(encoding="utf-8"))
+    raise InputError(f"{folder}: holds no released network with its card; name the --out folder of a release")

@@ -1,57 +1,63 @@
-"""Where a data set's ledger is, and how it comes to be."""
+"""The ledger that a release is charged to, and what it holds in plain values."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
-from gridveil.core.errors import InputError
-from gridveil.privacy.ledger import Ledger, exact_text
-
-SUFFIX = ".ledger"
-
-
-def ledger_path(case: str) -> Path:
-    """Give the ledger of a case: beside its file, or, for a built-in name, in the current folder."""
-    return Path(f"{case}{SUFFIX}")
+from gridveil.core.quantity import parse_distance, physical
+from gridveil.privacy.ledger import Exact, Ledger, exact_text
+from gridveil.privacy.ledger_book import LedgerBook, dataset_digest
+from gridveil.sectors.case import Case
+from gridveil.sectors.registry import sector_of
 
 
-def open_or_create(path: Path, *, alpha: str, cap: str | None) -> Ledger:
-    """Open a ledger, or start one whose totals are stated at this α. A cap can only be set at the start."""
-    if path.exists():
-        ledger = Ledger.open(path)
-        if cap is not None:
-            raise InputError(f"{path}: already exists, with its cap fixed; leave out --budget, or name another ledger")
-        return ledger
-    return Ledger.create(path, alpha=alpha, cap=cap)
+def ledger_of(
+    case: Case,
+    *,
+    name: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    alpha: str | None = None,
+    cap: Exact | None = None,
+) -> Ledger:
+    """Open the one ledger of a case's data set, or, given a ``cap``, create it with this reference α.
 
-
-def find_ledger(source: str) -> Ledger:
-    """Open the ledger named by its own path or by its case."""
-    path = Path(source) if source.endswith(SUFFIX) else ledger_path(source)
-    if not path.exists():
-        raise InputError(f"{path}: no such ledger; nothing has been charged there, or it is kept elsewhere")
-    return Ledger.open(path)
+    The data set is known by its network, or by the curator's ``name`` for it. There is no ledger without a cap.
+    """
+    dataset = dataset_digest(sector_of(case.network).identity(case.network), name)
+    if cap is None:
+        return LedgerBook().find(dataset, path)
+    field = case.field
+    reference = physical(parse_distance(alpha or "", field), field)
+    return LedgerBook().create(dataset, name=name or case.name, unit=field.unit, alpha=reference, cap=cap, path=path)
 
 
 def describe_ledger(ledger: Ledger) -> dict[str, object]:
-    """Give totals and charges as plain values; ε is stated at the ledger's reference α."""
+    """Totals and charges as plain values; ``spent``, ``cap``, ``remaining`` and ``total`` are ε at ``alpha``."""
     history = ledger.history()
-    return {
-        "ledger": str(ledger.path),
-        "alpha": exact_text(history.alpha),
-        "spent": exact_text(history.spent),
-        "cap": None if history.cap is None else exact_text(history.cap),
-        "remaining": None if history.remaining is None else exact_text(history.remaining),
-        "charges": [
+    charges, total = [], 0 * history.spent
+    for charge in history.charges:
+        total += charge.at(history.alpha)
+        charges.append(
             {
                 "id": charge.id,
                 "time": charge.time.isoformat(),
                 "epsilon": exact_text(charge.epsilon),
                 "alpha": exact_text(charge.alpha),
+                "total": exact_text(total),
                 "mechanism": charge.mechanism,
                 "purpose": charge.purpose,
                 "recovered": charge.recovered,
             }
-            for charge in history.charges
-        ],
+        )
+    return {
+        "ledger": str(ledger.path),
+        "dataset": history.dataset,
+        "name": history.name,
+        "unit": history.unit,
+        "alpha": exact_text(history.alpha),
+        "spent": exact_text(history.spent),
+        "cap": exact_text(history.cap),
+        "remaining": exact_text(history.remaining),
+        "draws": len(history.charges),
+        "charges": charges,
     }

@@ -1,86 +1,179 @@
-"""The card that goes with a release: what is promised, under which parameters, and what is not protected.
+"""The card that goes with a release: what is promised, under which conditions, and what is not protected.
 
-Field names are those of the OpenDP deployments registry where they fit; everything on the card is public.
+It is made from a ``PublicRelease`` and nothing else, so nothing secret can enter. Plain words come first.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 
 from gridveil import __version__
-from gridveil.core.band import TargetSource
-from gridveil.sectors.describe import demand_unit
-from gridveil.sectors.gas.network import GasNetwork
-from gridveil.service.pipeline import Release
+from gridveil.core.choices import CostTargetMode
+from gridveil.core.text import plural
+from gridveil.privacy.noisy import MechanismFacts
+from gridveil.sectors.registry import sector_of
+from gridveil.service.prepare import PublicCase
+from gridveil.service.release import PublicRelease
 
 SIMULATION_NOTICE = "SIMULATION, NOT PRIVATE: the noise was made from a seed and protects nobody"
-POWER_UNPROTECTED = (
-    "topology, parameters and limits of the network",
-    "generator limits and costs",
-    "which buses have load sites, and how many",
+TITLE = "Network with differentially private {fields}"
+GIVEN_COST_TITLE = "Network with noisy {fields} and its true optimal cost"
+PURE = "pure differential privacy: (epsilon, alpha)-indistinguishability"
+GIVEN_COST = (
+    "not differential privacy: the noise protects values only as far as the published true cost does not tell them"
 )
-GAS_UNPROTECTED = (
-    "topology, parameters and limits of the network",
-    "regulated pressures, and the fixed injections of other supplies (their sum is near the total demand)",
-    "which junctions have delivery sites, and how many",
+NO_PROMISE = "none: a simulation"
+ASSUMPTIONS = (
+    "the curator, the curator's machine and its operating system's random numbers are trusted",
+    "what is listed as unprotected tells nothing about the protected values",
+    "nobody measures how long the curator's computation takes",
 )
-POWER_UNIT = (
-    "the complex power P + jQ of one site may change by up to alpha, all other sites being known to the attacker"
+WORKED_BACK = (
+    "The optimal cost of the true {fields} is published exactly, because the curator declared it public. Somebody who knows "
+    "all other {fields} can work the last one back from it. The noise does not prevent that."
 )
-GAS_UNIT = "the withdrawal of one site may change by up to alpha, all other sites being known to the attacker"
-TARGET_UNPROTECTED = {
-    TargetSource.PUBLIC: ("the optimal cost of the true demands: it is the cost target, taken as public knowledge",),
-    TargetSource.FORECAST: ("the forecast of the cost, as given by the curator",),
-    TargetSource.PRIVATE: (),
-    TargetSource.DERIVED: (),
+TARGET_WORDS = {
+    CostTargetMode.PRIVATE: "estimated from a price-weighted sum with noise of its own, and from the noisy values",
+    CostTargetMode.DERIVED: "derived from the noisy values alone",
+    CostTargetMode.FORECAST: "a forecast, given by the curator",
+    CostTargetMode.PUBLIC: "the optimal cost of the true values, declared public by the curator",
 }
 
 
-def card(release: Release) -> dict[str, object]:
-    """Give the card as plain values for YAML."""
-    noisy, result, target = release.draw.noisy, release.released.result, release.target
-    mechanism, settings, network = noisy.mechanism, release.settings, release.case.network
-    gas = isinstance(network, GasNetwork)
-    always = GAS_UNPROTECTED if gas else POWER_UNPROTECTED
+def card(release: PublicRelease) -> dict[str, object]:
+    """The card as plain values for YAML."""
+    field, draw, result, target = release.case.field, release.draw, release.released.result, release.target
     return {
-        "name": SIMULATION_NOTICE if noisy.simulation else "Network with differentially private demands",
-        "simulation": noisy.simulation,
+        "name": title(release),
+        "in_plain_words": plain_words(release),
+        "simulation": release.simulation,
         "software": f"gridveil {__version__}",
-        "data_product_type": "network with synthetic demands",
-        "dp_flavor": {
-            "name": "pure differential privacy: (epsilon, alpha)-indistinguishability",
-            "unprotected_quantities": [*always, *TARGET_UNPROTECTED[target.source]],
+        "variant": variant(release),
+        "promise": {
+            "field": field.name,
+            "privacy_unit": f"one {field.participant}",
+            "privacy_unit_details": unit_words(release),
+            "epsilon": draw.epsilon,
+            "alpha": draw.noisy.mechanism.alpha * field.base,
+            "unit": field.unit,
+            "participants": len(field),
         },
-        "privacy_loss": {
-            "privacy_unit": "one delivery site" if gas else "one load site",
-            "privacy_unit_description": GAS_UNIT if gas else POWER_UNIT,
-            "privacy_parameters": {
-                "epsilon": release.draw.epsilon,
-                "epsilon_demands": mechanism.epsilon,
-                "epsilon_cost": release.draw.private_cost.epsilon if release.draw.private_cost else 0.0,
-                "alpha": mechanism.alpha,
-                "alpha_unit": demand_unit(network),
-            },
-        },
-        "implementation": {
-            "mechanism": mechanism.name,
-            "lattice_step": mechanism.step,
-            "scale": mechanism.scale,
-            "expected_squared_noise": mechanism.expected_square,
-            "proof": mechanism.proof_note,
-        },
+        "data_set": None if release.spending is None else asdict(release.spending),
+        "mechanisms": [
+            _mechanism(draw.noisy.mechanism, field.base, field.unit),
+            *([_mechanism(draw.total.mechanism, field.base, release.cost_unit, is_sum=True)] if draw.total else []),
+        ],
+        "unprotected": unprotected(release),
+        "assumptions": list(ASSUMPTIONS),
         "cost_target": {
             "mode": target.source.value,
+            "meaning": TARGET_WORDS[target.source],
             "value": target.value,
             "beta": target.beta,
+            "error_at_95_percent": release.target_error,
             "unit": release.cost_unit,
         },
         "post_processing": {
-            "method": settings.method.value,
-            "demand_bounds": settings.demand_bounds.value,
+            "method": release.settings.method.value,
+            "demand_bounds": release.settings.demand_bounds.value,
             "optimal_cost": result.cost,
             "squared_distance_to_noisy": result.delta,
             "monotone": result.monotonicity.holds,
         },
         "certificate": asdict(release.certificate),
     }
+
+
+def title(release: PublicRelease) -> str:
+    """What the release is, without a word that does not hold."""
+    if release.simulation:
+        return SIMULATION_NOTICE
+    words = GIVEN_COST_TITLE if release.target.source is CostTargetMode.PUBLIC else TITLE
+    return words.format(fields=plural(release.case.field.name))
+
+
+def plain_words(release: PublicRelease) -> list[str]:
+    """What a reader must know, in order of importance."""
+    field, target = release.case.field, release.target
+    if release.simulation:
+        return [f"{SIMULATION_NOTICE}."]
+    alpha, words = release.draw.noisy.mechanism.alpha * field.base, []
+    if target.source is CostTargetMode.PUBLIC:
+        words.append(WORKED_BACK.format(fields=plural(field.name)))
+    else:
+        words.append(
+            f"Somebody who knows the {plural(field.name)} of all other {plural(field.participant)}, and everything else in this "
+            f"folder, cannot tell two values of one {field.name} up to {alpha:g} {field.unit} apart by odds of more than "
+            f"{_rounded_up(math.exp(release.draw.epsilon))} to 1 (epsilon = {release.draw.epsilon:g})."
+        )
+    if release.spending is not None:
+        spent = release.spending
+        words.append(
+            f"All {spent.draws} draws on this data set together have spent epsilon = {spent.epsilon:.6g} at alpha = "
+            f"{spent.alpha:g} {spent.unit}, of at most {spent.cap:g}."
+        )
+    words.append(
+        f"The optimal cost of this network is {release.released.result.cost:.6g} {release.cost_unit}, within "
+        f"{target.beta:.4g} of a target that is {TARGET_WORDS[target.source]}."
+    )
+    if release.target_error:
+        words.append(
+            f"The target lies within {release.target_error:.3g} {release.cost_unit} of the true optimal cost with a "
+            "probability of about 95 %: estimated from the noise and from replicas, not proved."
+        )
+    words.append("This holds under the assumptions below, and only for what is not listed as unprotected.")
+    return words
+
+
+def variant(release: PublicRelease) -> str:
+    """The kind of promise, in words."""
+    if release.simulation:
+        return NO_PROMISE
+    return GIVEN_COST if release.target.source is CostTargetMode.PUBLIC else PURE
+
+
+def unit_words(release: PublicRelease) -> str:
+    """What may change between two neighbouring data sets."""
+    field = release.case.field
+    return (
+        f"the {field.name} of one {field.participant} ({field.meaning}) may change by up to alpha, all others being known to "
+        f"the attacker; the list of {plural(field.participant)} is public"
+    )
+
+
+def unprotected(release: PublicRelease) -> list[str]:
+    """Everything that is published as it is."""
+    facts = public_facts(release.case)
+    if release.target.source is CostTargetMode.PUBLIC:
+        facts.insert(0, f"the optimal cost of the true {plural(release.case.field.name)}")
+    if release.target.source is CostTargetMode.FORECAST:
+        facts.append("the forecast of the cost, as given by the curator")
+    return facts
+
+
+def public_facts(public: PublicCase) -> list[str]:
+    """What a network publishes as it is, whatever the release."""
+    return [*(fact.words for fact in sector_of(public.network).public_facts), *public.unprotected]
+
+
+def _mechanism(facts: MechanismFacts, base: float, unit: str, *, is_sum: bool = False) -> dict[str, object]:
+    """One mechanism in physical units; the noise of a sum is in the unit of the sum."""
+    size = 1.0 if is_sum else base
+    return {
+        "name": facts.name,
+        "epsilon": facts.epsilon,
+        "alpha": facts.alpha * base,
+        "rounding": None if facts.rounding is None else facts.rounding * base,
+        "scale": facts.scale * size,
+        "lattice_step": facts.step * size,
+        "root_mean_square_noise": math.sqrt(facts.expected_square) * size,
+        "unit": unit,
+        "proof": facts.proof_note,
+    }
+
+
+def _rounded_up(value: float) -> str:
+    """Three digits, never less than the value."""
+    scale = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.ceil(value / scale - 1e-9) * scale:.6g}"

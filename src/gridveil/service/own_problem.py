@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gridveil.bilevel.methods.algorithm1 import ETA, solve_bilevel
-from gridveil.bilevel.methods.auto import solve_auto
 from gridveil.bilevel.result import BilevelResult
-from gridveil.core.band import TargetSource, Tolerance
-from gridveil.core.errors import InputError, NoReleaseError
-from gridveil.core.methods import Method
-from gridveil.core.secret import SecretDemand
-from gridveil.privacy.curator import solve_at
-from gridveil.privacy.draw import draw_demand, mechanism_for
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Method, Solver
+from gridveil.core.secret import Secret, SecretValues
 from gridveil.privacy.ledger import Ledger
-from gridveil.privacy.mechanisms.simulation import simulate_laplace
 from gridveil.programs import ParametricProgram
-from gridveil.solvers.ipopt import Engine
+from gridveil.sectors.case import Case
+from gridveil.sectors.program import ProgramNetwork
+from gridveil.service.account import LedgerAccount, NoAccount
+from gridveil.service.release import make_release
+from gridveil.service.settings import CostTargetSettings, ReleaseSettings
+
+UNIT = "unit"
 
 
 def protect(
@@ -27,42 +29,44 @@ def protect(
     epsilon: str,
     alpha: str,
     beta: str,
-    cost_target: float | None = None,
+    forecast_cost: float | None = None,
+    declare_cost_public: bool = False,
+    cost_target: str = CostTargetMode.PRIVATE.value,
+    cost_share: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
     method: Method = Method.AUTO,
-    eta: float = ETA,
 ) -> BilevelResult:
     """Make the sensitive data of a program private: one entry of d is one participant, hidden up to ±alpha.
 
-    ``epsilon`` and ``alpha`` are exact text ("1", "0.1"); ``beta`` is a share ("1%") or an amount ("250") of the cost.
-    ``cost_target`` is a public or forecast cost; without it, O at the true data is taken as public knowledge.
-    The draw is charged to the ``ledger`` of the data set. A ``seed`` makes a simulation that protects nobody instead.
-    ``eta`` is how nearly the method BISECTION closes its bracket on the squared distance.
-    The result's ``d`` is None, with the reason in ``ending``, when no data with a verified cost in the band was found.
+    ``epsilon`` and ``alpha`` are exact text ("1", "0.1"); ``beta`` is a share ("1%") or an amount ("250") of the cost. The
+    cost target is derived from the noisy data, unless ``cost_share`` (such as "1/5") spends that share of ε on a weighted sum
+    of the data, from which it is then estimated: a program comes without a relaxation that would tell which share is right.
+    ``forecast_cost`` gives the target, and ``declare_cost_public`` takes O at the true data, which then is no secret any more.
+    Draws are charged to the ``ledger`` of the data set. A ``seed`` makes a simulation that protects nobody instead.
+    Raises NoReleaseError when no data with a verified cost in the band are found.
     """
-    secret = SecretDemand(np.asarray(data, dtype=float))
-    if len(secret) != program.n_d:
+    network = ProgramNetwork(program)
+    values = SecretValues(np.asarray(data, dtype=float))
+    if len(values) != program.n_d:
         raise InputError(
-            f"program {program.name} has {program.n_d} data, but {len(secret)} were given; check the order of d"
+            f"program {program.name} has {program.n_d} data, but {len(values)} were given; check the order of d"
         )
-    engine = Engine(program)
-    source = TargetSource.PUBLIC if cost_target is None else TargetSource.FORECAST
-    if cost_target is None:
-        true = solve_at(secret, engine.solve_afresh)
-        if not true.converged:
-            raise NoReleaseError(
-                f"O at the given data was not solved ({true.status.value}); check the program and x_start"
-            )
-        cost_target = true.cost
-    band = Tolerance.parse(beta).around(cost_target, source)
-    mechanism = mechanism_for(secret, epsilon=epsilon, alpha=alpha)
-    if seed is not None:
-        noisy = simulate_laplace(secret, epsilon=float(mechanism.epsilon), alpha=float(mechanism.alpha), seed=seed)
-    elif ledger is not None:
-        noisy = draw_demand(secret, mechanism, ledger, purpose=f"data of {program.name}")
-    else:
+    if (seed is None) == (ledger is None):
         raise InputError("a draw must be charged: give a ledger, or a seed for a simulation that protects nobody")
-    if method is Method.AUTO:
-        return solve_auto(engine, noisy.values, band)
-    return solve_bilevel(engine, noisy.values, band, eta=eta)
+    mode = CostTargetMode.PUBLIC if declare_cost_public else CostTargetMode(cost_target)
+    if forecast_cost is not None:
+        mode = CostTargetMode.FORECAST
+    settings = ReleaseSettings(
+        epsilon=epsilon,
+        alpha=alpha,
+        beta=Tolerance.parse(beta),
+        target=CostTargetSettings(mode=mode, forecast=forecast_cost, share=cost_share),
+        seed=seed,
+        method=method,
+        solver=Solver.IPOPT,
+    )
+    field = network.field(UNIT if ledger is None else ledger.unit)
+    case = Case(name=program.name, network=network, secret=Secret(field=field, values=values), file_format="none")
+    account = NoAccount() if ledger is None else LedgerAccount(ledger)
+    return make_release(case, settings, account).public.released.result

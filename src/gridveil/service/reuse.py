@@ -1,82 +1,160 @@
-"""Keep d̃ beside the curator's report, so that another β, method or solver costs no further ε."""
+"""Keep a draw on the curator's side, so that another β, method or solver costs no further ε.
+
+A stored draw is bound, by a keyed digest, to the data it was made from, to its charges and to its own content. The key
+lies in the curator's folder and nowhere else; ε and α are taken from the ledger's charges, never from the file.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
+from gridveil.core.quantity import parse_distance
+from gridveil.core.secret import SecretField
+from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger, exact_text
+from gridveil.privacy.ledger_book import curator_key
 from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
-from gridveil.privacy.noisy import Draw, MechanismFacts, NoisyDemand, PrivateCost
-from gridveil.sectors.case import Case
+from gridveil.privacy.noisy import Draw, MechanismFacts, NoisyData, NoisySum
 
 FILE = "draw.json"
-VERSION = 1
-SAME_PROMISE = 1e-12  # relative: ε and α of a draw are kept as floats
+VERSION = 2
 
 
-def store_draw(draw: Draw, folder: Path) -> None:
-    """Write d̃ with its mechanism and charge. It is as private as the release, but of no use to the public."""
-    noisy = draw.noisy
+def store_draw(draw: Draw, curator: Curator, folder: Path) -> None:
+    """Write a draw with its mechanisms, charges and digests. It is as private as the release, but of no use to the public."""
     document = {
         "gridveil-draw": VERSION,
-        "simulation": noisy.simulation,
-        "charge": noisy.charge_id,
-        "mechanism": asdict(noisy.mechanism),
-        "complex": bool(np.iscomplexobj(noisy.values)),
-        "real": noisy.values.real.tolist(),
-        "imaginary": noisy.values.imag.tolist(),
-        "private_cost": asdict(draw.private_cost) if draw.private_cost else None,
+        "simulation": draw.simulation,
+        "data": curator.digest(curator_key()),
+        "values": _numbers(draw.noisy.values),
+        "mechanism": asdict(draw.noisy.mechanism),
+        "charge": draw.noisy.charge_id,
+        "total": _total_fields(draw.total),
+        "declared_cost": draw.declared_cost,
     }
-    (folder / FILE).write_text(json.dumps(document, indent=1) + "\n")
+    (folder / FILE).write_text(json.dumps(document | {"digest": _digest(document)}, indent=1) + "\n")
 
 
-def kept_promise(draw: Draw, epsilon: str | None, alpha: str | None) -> tuple[str, str]:
-    """Give ε and α of a draw that is used again, as text; nothing can change them, so other values stated are refused."""
-    paid = (draw.epsilon, draw.noisy.mechanism.alpha)
-    for stated, value, name in zip((epsilon, alpha), paid, ("epsilon", "alpha"), strict=True):
-        if stated is not None and abs(float(positive_fraction(stated, name)) - value) > SAME_PROMISE * value:
-            raise InputError(
-                f"the draw to be reused has ε = {paid[0]:g} at α = {paid[1]:g}; leave out epsilon and alpha, or draw anew"
-            )
-    return exact_text(Fraction(repr(paid[0]))), exact_text(Fraction(repr(paid[1])))
-
-
-def load_draw(folder: Path, case: Case, ledger: Ledger | None) -> Draw:
-    """Read the d̃ of an earlier release of the same case; the ledger must know the charge that paid for it."""
+def load_draw(folder: Path, curator: Curator, ledger: Ledger | None) -> Draw:
+    """Read the draw of an earlier release of the same data; the ledger must know the charges that paid for it."""
     path = folder / "curator" / FILE
-    try:
-        document = json.loads(path.read_text())
-        if document["gridveil-draw"] != VERSION:
-            raise ValueError
-        values = np.array(document["real"], dtype=float)
-        if document["complex"]:
-            values = values + 1j * np.array(document["imaginary"], dtype=float)
-        noisy = NoisyDemand(
-            values=values,
-            mechanism=MechanismFacts(**document["mechanism"]),
-            simulation=bool(document["simulation"]),
-            charge_id=document["charge"],
+    document = _read(path, folder)
+    if not hmac.compare_digest(document.pop("digest", ""), _digest(document)):
+        raise InputError(f"{path}: was changed after it was written, or by another curator; draw anew")
+    if not hmac.compare_digest(document["data"], curator.digest(curator_key())):
+        raise InputError(
+            f"{folder}: was made from other data than this case; name a release of the same data, or draw anew"
         )
-        cost = document["private_cost"]
-        private_cost = PrivateCost(**cost) if cost else None
+    total = document["total"]
+    draw = Draw(
+        noisy=NoisyData(
+            values=_array(document["values"]),
+            mechanism=MechanismFacts(**document["mechanism"]),
+            simulation=document["simulation"],
+            charge_id=document["charge"],
+        ),
+        total=None
+        if total is None
+        else NoisySum(
+            value=total["value"],
+            weights=_array(total["weights"]),
+            offset=total["offset"],
+            mechanism=MechanismFacts(**total["mechanism"]),
+            simulation=document["simulation"],
+            charge_id=total["charge"],
+        ),
+        declared_cost=document["declared_cost"],
+    )
+    if not draw.simulation:
+        _check_charges(draw, curator.field, ledger, folder)
+    return draw
+
+
+def kept_promise(
+    draw: Draw, field: SecretField, ledger: Ledger | None, epsilon: str | None, alpha: str | None
+) -> tuple[str, str]:
+    """ε and α of a draw that is used again, from the ledger's charges; nothing can change them, so others are refused."""
+    paid_epsilon, paid_alpha = _paid(draw, field, ledger)
+    stated = {
+        "epsilon": (None if epsilon is None else positive_fraction(epsilon, "epsilon"), paid_epsilon),
+        "alpha": (None if alpha is None else parse_distance(alpha, field), paid_alpha),
+    }
+    for name, (value, paid) in stated.items():
+        if value is not None and value != paid:
+            raise InputError(
+                f"the draw to be reused was paid for at ε = {float(paid_epsilon):g} and α = {float(paid_alpha) * field.base:g} "
+                f"{field.unit}; leave out {name}, or draw anew"
+            )
+    return exact_text(paid_epsilon), exact_text(paid_alpha)
+
+
+def _paid(draw: Draw, field: SecretField, ledger: Ledger | None) -> tuple[Fraction, Fraction]:
+    parts: list[NoisyData | NoisySum] = [draw.noisy, *([draw.total] if draw.total else [])]
+    if draw.simulation or ledger is None:
+        epsilon = sum((Fraction(repr(part.mechanism.epsilon)) for part in parts), Fraction(0))
+        return epsilon, Fraction(repr(draw.noisy.mechanism.alpha))
+    charges = [ledger.find(part.charge_id or "") for part in parts]
+    return sum((charge.epsilon for charge in charges), Fraction(0)), charges[0].alpha / Fraction(field.base)
+
+
+def _check_charges(draw: Draw, field: SecretField, ledger: Ledger | None, folder: Path) -> None:
+    if ledger is None:
+        raise InputError(
+            f"{folder}: reusing its draw needs the ledger that it was charged to; restore it, or name it with --ledger"
+        )
+    parts: list[NoisyData | NoisySum] = [draw.noisy, *([draw.total] if draw.total else [])]
+    for part in parts:
+        charge = ledger.find(part.charge_id or "")
+        stated = (part.mechanism.epsilon, part.mechanism.alpha * field.base)
+        if not np.allclose(stated, (float(charge.epsilon), float(charge.alpha)), rtol=1e-9, atol=0.0):
+            raise InputError(f"{folder}: its draw does not match the charge that paid for it; draw anew")
+
+
+def _total_fields(total: NoisySum | None) -> dict[str, Any] | None:
+    if total is None:
+        return None
+    return {
+        "value": total.value,
+        "weights": _numbers(total.weights),
+        "offset": total.offset,
+        "mechanism": asdict(total.mechanism),
+        "charge": total.charge_id,
+    }
+
+
+def _numbers(values: NDArray[Any]) -> dict[str, Any]:
+    return {"complex": bool(np.iscomplexobj(values)), "real": values.real.tolist(), "imaginary": values.imag.tolist()}
+
+
+def _array(numbers: dict[str, Any]) -> NDArray[Any]:
+    real = np.array(numbers["real"], dtype=float)
+    return real + 1j * np.array(numbers["imaginary"], dtype=float) if numbers["complex"] else real
+
+
+def _read(path: Path, folder: Path) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(path.read_text())
+        if document["gridveil-draw"] != VERSION:
+            raise InputError(f"{path}: was written by another version of gridveil; draw anew")
     except OSError:
         raise InputError(
             f"{folder}: holds no earlier release ({path.name} is missing); name the folder of one"
         ) from None
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{path}: is not the draw of a release; name the folder of an earlier release") from None
-    if len(noisy.values) != len(case.demand) or np.iscomplexobj(noisy.values) != case.demand.is_complex:
-        raise InputError(f"{folder}: was made from another case; its load sites do not match")
-    if not noisy.simulation:
-        if ledger is None or noisy.charge_id is None:
-            raise InputError(
-                f"{folder}: reusing its draw needs the ledger that it was charged to; name it with --ledger"
-            )
-        ledger.find(noisy.charge_id)
-    return Draw(noisy=noisy, private_cost=private_cost)
+    return document
+
+
+def _digest(document: dict[str, Any]) -> str:
+    text = json.dumps(document, sort_keys=True)
+    return hmac.new(curator_key(), text.encode(), hashlib.sha256).hexdigest()

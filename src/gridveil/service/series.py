@@ -1,209 +1,134 @@
-"""A time series of demands on one network: each hour is a release of its own, repaired together over all cores."""
+"""A time series of values on one network: each hour is a release of its own, repaired together over all cores."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
-from gridveil.bilevel.batch import RepairJob, derive_many, repair_many
-from gridveil.bilevel.repair import ReleasedDemand
-from gridveil.core.band import CostTarget, TargetSource
-from gridveil.core.errors import GridveilError, InputError, NoReleaseError
-from gridveil.core.parallel import Failure
-from gridveil.core.secret import SecretDemand
-from gridveil.privacy.draw import mechanism_for
-from gridveil.privacy.ledger import Ledger, exact_text
-from gridveil.privacy.noisy import Draw
+from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
+from gridveil.bilevel.repair import ReleasedData
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import InputError
+from gridveil.core.parallel import Failure, run_many
+from gridveil.core.quantity import parse_distance
+from gridveil.core.secret import SecretValues
+from gridveil.core.text import plural
+from gridveil.privacy.curator import Curator
+from gridveil.privacy.noisy import Draw, NoisyData
 from gridveil.sectors.case import Case
-from gridveil.sectors.model import Model, build_model
-from gridveil.service.choices import CostTargetMode
-from gridveil.service.pipeline import draw_for
+from gridveil.service.account import Account, Price
+from gridveil.service.draw import cost_share, draw_total, draw_values
+from gridveil.service.prepare import Prepared, PublicCase, prepare
+from gridveil.service.release import refuse_undeclared_sites, refuse_wrong_account, repaired
 from gridveil.service.settings import ReleaseSettings
-from gridveil.service.target import cost_target, true_cost
-from gridveil.solvers.choose import engine_for
-from gridveil.solvers.ipopt import Engine
 
 VERIFIED = "verified"
 
 Keep = Callable[[int, Draw], None]
-Cost = float | None
-"""The cost that a target is made from, where there is one."""
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HourlyRelease:
-    """What came of one hour: released demands (per unit, one per site) and their target, or why there are none."""
+    """What came of one hour: released values (per unit, one per participant) and their target, or why there are none."""
 
     hour: int
     status: str
-    draw: Draw | None = None
+    draw: Draw
     target: CostTarget | None = None
-    released: ReleasedDemand | None = None
+    released: ReleasedData | None = None
 
     @property
     def verified(self) -> bool:
-        """Whether there are released demands, their optimal cost verified in the band."""
+        """Whether there are released values, their optimal cost verified in the band."""
         return self.released is not None
 
 
 def release_series(
     case: Case,
-    demands: Sequence[SecretDemand],
+    hours: Sequence[SecretValues],
     settings: ReleaseSettings,
-    ledger: Ledger | None,
+    account: Account,
     *,
     workers: int,
     keep: Keep = lambda hour, draw: None,
 ) -> list[HourlyRelease]:
-    """Release the network once per hour, each with its own demands, draw and cost target; one row per hour, in order.
+    """Release the network once per hour, each with its own values, draw and cost target; one row per hour, in order.
 
-    Each draw is charged to the ledger by itself; a cap that does not cover all of them is refused before the first. A
-    seeded simulation needs no ledger, and every hour then has a stream of its own. An hour that fails is a row with its
-    reason. ``keep`` gets (hour, draw) as soon as the draw is made, so that what was paid for is not lost.
+    Each draw is charged by itself; a budget that does not cover all of them is refused before the first. A seeded
+    simulation gives every hour a stream of its own. An hour that fails, which the truth has no part in, is a row with
+    its reason. ``keep`` gets (hour, draw) as soon as a draw is complete.
     """
-    _check_demands(case, demands)
-    series = _Series(case, settings, workers)
-    hours = [replace(case, name=f"{case.name}, hour {hour}", demand=demand) for hour, demand in enumerate(demands)]
-    costs = [series.true_cost(hour) for hour in hours]
-    if settings.seed is None and ledger is not None:
-        _check_budget(ledger, case, settings, sum(not isinstance(cost, Failure) for cost in costs))
-    rows = series.draw(hours, costs, ledger, keep)
-    return series.repair(series.aim(rows, costs))
+    if settings.target.mode is CostTargetMode.PUBLIC:
+        raise InputError("a series has no declared public costs; use the private, derived or forecast cost target")
+    public = PublicCase.of(case)
+    refuse_wrong_account(settings, account)
+    refuse_undeclared_sites(public, settings)
+    curators = [Curator(case.with_values(_matching(case, hour, values))) for hour, values in enumerate(hours)]
+    build = partial(_prepare, public, settings)
+    prepared = build("here")
+    share = cost_share(prepared, settings)
+    price = Price(epsilon=settings.exact_epsilon, alpha=parse_distance(settings.alpha, case.field), rounding=None)
+    account.check(case.field, *([price] * len(curators)))
+    own = [_hour_settings(settings, hour) for hour in range(len(curators))]
+    noisy = [
+        draw_values(curator, one, share, account, f"release of {case.name}, hour {hour}")
+        for hour, (curator, one) in enumerate(zip(curators, own, strict=True))
+    ]
+    linear = _in_order(run_many(build, _linear, [("network", one) for one in noisy], workers=workers)) if share else []
+    draws = []
+    for hour, values in enumerate(noisy):
+        cost = linear[hour] if linear else None
+        total = draw_total(curators[hour], cost, own[hour], share, account) if isinstance(cost, LinearCost) else None
+        draws.append(Draw(noisy=values, total=total))
+        keep(hour, draws[-1])
+    jobs = [("network", (draw, one)) for draw, one in zip(draws, own, strict=True)]
+    found = _in_order(run_many(build, _finish, jobs, workers=workers))
+    return [_row(hour, draw, result) for hour, (draw, result) in enumerate(zip(draws, found, strict=True))]
 
 
 def hour_seed(seed: int, hour: int) -> int:
-    """Give the seed of one hour's own stream."""
+    """The seed of one hour's own stream."""
     return int(np.random.SeedSequence([seed, hour]).generate_state(1, np.uint64)[0])
 
 
-@dataclass(frozen=True, eq=False)
-class _Series:
-    """The steps of a series; each takes rows and gives them back further on, failed ones as they are."""
-
-    case: Case
-    settings: ReleaseSettings
-    workers: int
-
-    @cached_property
-    def model(self) -> Model:
-        return build_model(self.case.network, demand_bounds=self.settings.demand_bounds)
-
-    @cached_property
-    def engine(self) -> Engine:
-        return engine_for(self.case.network, self.model, self.settings.solver)
-
-    def true_cost(self, hour: Case) -> Cost | Failure:
-        """O(d°) of an hour where the target needs it: in this process, on the curator's side, before anything is drawn."""
-        try:
-            return true_cost(hour, self.model, self.engine, self.settings.target.mode)
-        except NoReleaseError as error:
-            return Failure(str(error))
-
-    def draw(
-        self, hours: Sequence[Case], costs: Sequence[Cost | Failure], ledger: Ledger | None, keep: Keep
-    ) -> list[HourlyRelease]:
-        """Charge and draw each hour. What is refused before the first draw is an error, later it is a failed row."""
-        rows: list[HourlyRelease] = []
-        for number, (hour, cost) in enumerate(zip(hours, costs, strict=True)):
-            try:
-                row = self._drawn(number, hour, cost, ledger)
-            except InputError as error:
-                if not any(row.draw for row in rows):
-                    raise
-                row = HourlyRelease(hour=number, status=str(error))
-            if row.draw is not None:
-                keep(number, row.draw)
-            rows.append(row)
-        return rows
-
-    def _drawn(self, number: int, hour: Case, cost: Cost | Failure, ledger: Ledger | None) -> HourlyRelease:
-        if isinstance(cost, Failure):
-            return HourlyRelease(hour=number, status=cost.reason)
-        settings = self.settings
-        if settings.seed is not None:
-            settings = replace(settings, seed=hour_seed(settings.seed, number))
-        return HourlyRelease(hour=number, status="drawn", draw=draw_for(hour, settings, ledger, cost))
-
-    def aim(self, rows: Sequence[HourlyRelease], costs: Sequence[Cost | Failure]) -> list[HourlyRelease]:
-        """Give every hour that was drawn its band."""
-        bases = dict(enumerate(costs))
-        if self.settings.target.mode is CostTargetMode.DERIVED:
-            noisy = {row.hour: row.draw.noisy for row in rows if row.draw}
-            derived = derive_many(
-                self.case.network,
-                list(noisy.values()),
-                workers=self.workers,
-                solver=self.settings.solver,
-                demand_bounds=self.settings.demand_bounds,
-            )
-            bases |= dict(zip(noisy, derived, strict=True))
-        return [self._aimed(row, bases[row.hour]) for row in rows]
-
-    def _aimed(self, row: HourlyRelease, base: Cost | Failure) -> HourlyRelease:
-        if row.draw is None:
-            return row
-        if isinstance(base, Failure):
-            return replace(row, status=base.reason)
-        settings = self.settings
-        try:
-            if settings.target.mode is CostTargetMode.DERIVED and base is not None:
-                return replace(row, target=settings.beta.around(base, TargetSource.DERIVED))
-            return replace(row, target=cost_target(self.engine, self.model.layout, row.draw, settings, base))
-        except GridveilError as error:
-            return replace(row, status=str(error))
-
-    def repair(self, rows: Sequence[HourlyRelease]) -> list[HourlyRelease]:
-        """Find and verify d* of every hour that has a band."""
-        jobs = {
-            row.hour: RepairJob(row.draw.noisy, row.target, self.settings.method)
-            for row in rows
-            if row.draw and row.target
-        }
-        found = repair_many(
-            self.case.network,
-            list(jobs.values()),
-            workers=self.workers,
-            solver=self.settings.solver,
-            demand_bounds=self.settings.demand_bounds,
-        )
-        results = dict(zip(jobs, found, strict=True))
-        return [_finished(row, results.get(row.hour)) for row in rows]
+def _hour_settings(settings: ReleaseSettings, hour: int) -> ReleaseSettings:
+    return settings if settings.seed is None else replace(settings, seed=hour_seed(settings.seed, hour))
 
 
-def _finished(row: HourlyRelease, result: ReleasedDemand | Failure | None) -> HourlyRelease:
-    if result is None:
-        return row
-    if isinstance(result, Failure):
-        return replace(row, status=result.reason)
-    return replace(row, status=VERIFIED, released=result)
-
-
-def _check_demands(case: Case, demands: Sequence[SecretDemand]) -> None:
-    for hour, demand in enumerate(demands):
-        if len(demand) != len(case.demand) or demand.is_complex != case.demand.is_complex:
-            raise InputError(
-                f"hour {hour}: its demands do not match the load sites of {case.name}; give one value per site"
-            )
-
-
-def _check_budget(ledger: Ledger, case: Case, settings: ReleaseSettings, hours: int) -> None:
-    history = ledger.history()
-    needed = hours * _price_of_hour(case, settings, history.alpha)
-    if history.remaining is not None and needed > history.remaining:
+def _matching(case: Case, hour: int, values: SecretValues) -> SecretValues:
+    if len(values) != len(case.field) or values.is_complex != case.field.is_complex:
         raise InputError(
-            f"{ledger.path}: over budget, nothing was drawn: {hours} hours need ε = {exact_text(needed)}, remaining ε = "
-            f"{exact_text(history.remaining)}, at α = {exact_text(history.alpha)}; release fewer hours or ask for less"
+            f"hour {hour}: its values do not match the {plural(case.field.participant)} of {case.name}; give one value for each"
         )
+    return values
 
 
-def _price_of_hour(case: Case, settings: ReleaseSettings, alpha: Fraction) -> Fraction:
-    """What one hour's charges come to at the ledger's reference α (see Charge.at)."""
-    mechanism = mechanism_for(case.demand, epsilon=settings.demand_epsilon, alpha=settings.alpha)
-    rounding = mechanism.exact_scale * mechanism.epsilon - mechanism.alpha
-    demand = (alpha + rounding) / mechanism.exact_scale
-    return demand + settings.cost_epsilon * math.ceil(alpha / mechanism.alpha)
+def _prepare(public: PublicCase, settings: ReleaseSettings, _: str) -> Prepared:
+    return prepare(public, solver=settings.solver.value, bounds=settings.demand_bounds)
+
+
+def _linear(prepared: Prepared, noisy: NoisyData) -> LinearCost | None:
+    return linear_cost(prepared.model, prepared.solves, noisy)
+
+
+def _finish(prepared: Prepared, job: tuple[Draw, ReleaseSettings]) -> tuple[CostTarget, ReleasedData]:
+    found, released = repaired(prepared, *job)
+    return found.target, released
+
+
+def _in_order(found: Iterable[tuple[int, Result]]) -> list[Result]:
+    results = dict(found)
+    return [results[index] for index in range(len(results))]
+
+
+def _row(hour: int, draw: Draw, result: tuple[CostTarget, ReleasedData] | Failure) -> HourlyRelease:
+    if isinstance(result, Failure):
+        return HourlyRelease(hour=hour, status=result.reason, draw=draw)
+    target, released = result
+    return HourlyRelease(hour=hour, status=VERIFIED, draw=draw, target=target, released=released)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
-from gridveil.service.pipeline import Release
+from gridveil.service.release import Release
 
 
 def summary(release: Release) -> dict[str, object]:
-    """Give the fields of ``release --json``; ``curator`` holds what must not be published."""
-    result, target, high = release.released.result, release.target, release.released.highpoint
+    """The fields of ``release --json``; ``curator`` holds what must not be published."""
+    made = release.public
+    result, target, high = made.released.result, made.target, made.released.highpoint
     return {
-        "case": release.case.name,
-        "epsilon": release.draw.epsilon,
-        "alpha": release.draw.noisy.mechanism.alpha,
+        "case": made.case.name,
+        "field": made.case.field.name,
+        "epsilon": made.draw.epsilon,
+        "alpha": made.draw.noisy.mechanism.alpha * made.case.field.base,
+        "alpha_unit": made.case.field.unit,
         "beta": target.beta,
-        "method": release.settings.method.value,
-        "simulation": release.draw.noisy.simulation,
+        "method": made.settings.method.value,
+        "simulation": made.simulation,
         "status": "verified",
         "cost_target": target.value,
+        "cost_target_mode": target.source.value,
+        "cost_target_error": made.target_error,
         "cost": result.cost,
         "cost_error": _relative(result.cost - target.value, target.value),
         "delta": result.delta,
@@ -27,12 +32,13 @@ def summary(release: Release) -> dict[str, object]:
         "seconds": release.seconds,
         "certificate": {
             "ending": result.ending.value,
-            **asdict(release.certificate),
+            **asdict(made.certificate),
             "monotone": result.monotonicity.holds,
             "worst_violation": result.monotonicity.worst_violation,
             "rank_correlation": _finite(result.monotonicity.rank_correlation),
         },
-        "curator": asdict(release.curator)
+        "data_set": None if made.spending is None else asdict(made.spending),
+        "curator": {name: _finite(value) for name, value in asdict(release.curator.comparison).items()}
         | {"highpoint_cost_error": _relative(high.cost - target.value, target.value)},
     }
 

@@ -1,53 +1,73 @@
-"""f̃ in its four modes. Only the public and the private one look at the true cost, on the curator's side."""
+"""f̃ in its four modes, from what was drawn and public data."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
-from gridveil.bilevel.repair import derived_cost
-from gridveil.core.band import CostTarget, TargetSource
+from gridveil.bilevel.cost_estimate import USUAL, derived_cost, estimate_cost
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError, NoReleaseError
-from gridveil.privacy.curator import solve_true
-from gridveil.privacy.noisy import Draw
-from gridveil.sectors.case import Case
-from gridveil.sectors.model import DemandLayout, Model
-from gridveil.service.choices import CostTargetMode
+from gridveil.privacy.noisy import Draw, NoisySum
+from gridveil.service.prepare import Prepared
 from gridveil.service.settings import ReleaseSettings
-from gridveil.solvers.ipopt import Engine
+
+NINETY_FIVE = 1.96  # standard deviations of a normal law; a Laplace law has a little less beyond it
+LEAST_COST = 1e-3  # a share of the derived cost: no estimate goes below it, so that β can be a share of it
 
 
-def true_cost(case: Case, model: Model, engine: Engine, mode: CostTargetMode) -> float | None:
-    """O(d°), for the modes that need it: found before anything is drawn, so that a failure costs no ε."""
-    if mode not in {CostTargetMode.PUBLIC, CostTargetMode.PRIVATE}:
-        return None
-    true = solve_true(case, model, engine.solve_afresh)
-    if not true.converged:
-        raise NoReleaseError(
-            f"the optimal flow at the case's own demands was not solved ({true.status.value}); "
-            "check the case with 'gridveil solve'"
-        )
-    return true.cost
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """A cost band, and how far its centre may lie from the true optimal cost: at 95 %, None where nobody can say."""
+
+    target: CostTarget
+    error: float | None
 
 
-def cost_target(
-    engine: Engine, layout: DemandLayout, draw: Draw, settings: ReleaseSettings, public_cost: float | None
-) -> CostTarget:
-    """Give f̃ and β. A private cost widens β, so that the true cost lies in the band at the stated confidence."""
+def aim(prepared: Prepared, draw: Draw, settings: ReleaseSettings) -> Aim:
+    """The band that the released optimum must lie in."""
     mode = settings.target.mode
-    if mode is CostTargetMode.DERIVED:
-        return settings.beta.around(derived_cost(engine, layout, draw.noisy), TargetSource.DERIVED)
-    if mode is CostTargetMode.PRIVATE:
-        if draw.private_cost is None:
-            raise InputError("the draw to be reused holds no private cost; choose another --cost-target or draw anew")
-        if settings.beta.relative and draw.private_cost.value <= 0:
-            raise NoReleaseError(
-                "the private cost came out negative; use the same draw (--reuse) with --beta as an amount"
-            )
-        band = settings.beta.around(draw.private_cost.value, TargetSource.PRIVATE)
-        return band.widened(draw.private_cost.scale * math.log(1 / (1 - settings.target.confidence)))
-    value, source = (public_cost, TargetSource.PUBLIC)
-    if mode is CostTargetMode.FORECAST:
-        value, source = settings.target.forecast, TargetSource.FORECAST
-    if value is None:
-        raise InputError("the cost target has no value; give --forecast-cost")
-    return settings.beta.around(value, source)
+    if mode is CostTargetMode.FORECAST and settings.target.forecast is not None:
+        return Aim(target=settings.beta.around(settings.target.forecast, mode), error=None)
+    if mode is CostTargetMode.PUBLIC:
+        if draw.declared_cost is None:
+            raise InputError("the draw to be reused was made without declaring the cost public; draw anew")
+        return Aim(target=settings.beta.around(draw.declared_cost, mode), error=0.0)
+    if mode is CostTargetMode.PRIVATE and draw.total is not None:
+        return _private(prepared, draw, draw.total, settings)
+    cost = derived_cost(prepared.model, prepared.solves, draw.noisy)
+    return Aim(target=_band(settings, cost, CostTargetMode.DERIVED), error=None)
+
+
+def _private(prepared: Prepared, draw: Draw, total: NoisySum, settings: ReleaseSettings) -> Aim:
+    estimate = estimate_cost(prepared.model, prepared.solves, draw.noisy, total)
+    value = estimate.value
+    if settings.beta.relative:
+        scale = estimate.from_values if math.isfinite(estimate.from_values) else abs(value)
+        value = max(value, LEAST_COST * abs(scale))
+    error = NINETY_FIVE * estimate.deviation if math.isfinite(estimate.deviation) else None
+    return Aim(target=_band(settings, value, CostTargetMode.PRIVATE), error=error)
+
+
+def retreats(prepared: Prepared, draw: Draw, first: Aim, settings: ReleaseSettings) -> list[Aim]:
+    """Bands to try, one after the other, if no values reach the first: ever nearer to what the noisy values allow.
+
+    Only for estimates: a declared or forecast cost is kept or refused.
+    """
+    if first.target.source not in {CostTargetMode.PRIVATE, CostTargetMode.DERIVED}:
+        return []
+    reachable = derived_cost(prepared.model, prepared.solves, draw.noisy)
+    between = [reachable + share * (first.target.value - reachable) for share in USUAL.retreats]
+    possible = [value for value in between if value > 0 or not settings.beta.relative]
+    return [replace(first, target=_band(settings, value, first.target.source)) for value in possible]
+
+
+def _band(settings: ReleaseSettings, value: float, mode: CostTargetMode) -> CostTarget:
+    """The band around an estimate, which noise may have made zero or negative: then β cannot be a share of it."""
+    if settings.beta.relative and value <= 0:
+        raise NoReleaseError(
+            "the cost target came out at zero or below, and beta is a share of it; use the same draw again (--reuse) with "
+            "beta as an amount"
+        )
+    return settings.beta.around(value, mode)

@@ -1,1 +1,1 @@
-"""Backends that solve the four problems of the bilevel methods."""
+"""Solver backends for the four problems of the bilevel methods."""

@@ -1,9 +1,8 @@
-"""The solves that Algorithm 1 is made of, for one program: O, HPR and O↑, with the starts and retries of each."""
+"""The four problems solved by CasADi and Ipopt, for any program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import casadi as ca
@@ -11,154 +10,163 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
-from gridveil.programs import Follower, FollowerSolution, ParametricProgram, Status, Trust
-from gridveil.solvers.joint import Elastic, HalfSpace, HighPoint, JointSolution, PriceCut, Push
+from gridveil.programs import Follower, FollowerSolution, NlpSolution, ParametricProgram, Trust
+from gridveil.solvers.backend import Answer, Capabilities, Effort, HalfSpace, Start, usual_effort
+from gridveil.solvers.joint import ElasticProgram, HighPointProgram, JointPoint, PriceCutProgram, PushProgram
 
 Vector = NDArray[np.float64]
 
-RELAXED_BAND = 10.0  # how much wider the band is that gives HPR a last start
-WORSE_THAN_START = 1e-6  # relative: a follower that ends above the x it started from went to a worse optimum
+IPOPT = "ipopt"
+_TRUST = {
+    Effort.FULL: Trust.ROUGH,
+    Effort.BRIEF: Trust.BRIEF,
+    Effort.NEAR: Trust.NEAR,
+    Effort.WARM: Trust.NEAR,
+    Effort.AGAIN: Trust.NEAR,
+    Effort.OTHERWISE: Trust.PROBED,
+}
 
 
-class Engine:
-    """Compiled problems of one program, reused for any noisy data and any band."""
+@dataclass(frozen=True, eq=False)
+class _Ended:
+    """Where Ipopt ended. Multipliers fit problems with the same rows only: a dispatch, HPR, or HPR with one more row."""
+
+    follower: FollowerSolution | None = None
+    joint: NlpSolution | None = None
+
+
+class IpoptBackend:
+    """Problems of one program, compiled when first needed and reused for any data and any band."""
+
+    name = IPOPT
+    capabilities = Capabilities(accepts=lambda _: True)
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
         self.program = program
         self._verbose = verbose
 
     @cached_property
-    def follower(self) -> Follower:
-        """O(d)."""
+    def _follower(self) -> Follower:
         return Follower(self.program, verbose=self._verbose)
 
     @cached_property
-    def _highpoint(self) -> HighPoint:
-        return HighPoint(self.program, verbose=self._verbose)
+    def _highpoint(self) -> HighPointProgram:
+        return HighPointProgram(self.program, verbose=self._verbose)
 
     @cached_property
-    def _push(self) -> Push:
-        return Push(self.program, verbose=self._verbose)
+    def _push(self) -> PushProgram:
+        return PushProgram(self.program, verbose=self._verbose)
 
     @cached_property
-    def _price_cut(self) -> PriceCut:
-        return PriceCut(self.program, verbose=self._verbose)
+    def _price_cut(self) -> PriceCutProgram:
+        return PriceCutProgram(self.program, verbose=self._verbose)
 
     @cached_property
-    def _elastic(self) -> Elastic:
-        return Elastic(self.program, verbose=self._verbose)
+    def _elastic(self) -> ElasticProgram:
+        return ElasticProgram(self.program, verbose=self._verbose)
 
-    def highpoint(self, noisy: Vector, band: CostTarget) -> JointSolution:
-        """HPR from one start after another until it converges; all of them use public data, d̃ and the band alone."""
+    @cached_property
+    def _proxy(self) -> ca.Function:
+        return ca.Function("proxy", [self.program.d], [self.program.proxy])
+
+    def prepare(self) -> None:
+        """Compile the dispatch."""
+        _ = self._follower.build_seconds
+
+    def portable(self, start: Start) -> bool:
+        """Never: Ipopt's multipliers belong to the rows of one problem."""
+        return False
+
+    def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
+        """O(d); warm from the multipliers of an earlier dispatch, where the start has any."""
+        effort = usual_effort(start, effort)
+        warm = _earlier(start) if effort is Effort.WARM else None
+        solution = self._follower.solve(
+            d, start=None if start is None else start.x, warm=warm, trust=_trust(start, effort)
+        )
+        return self._dispatched(d, solution)
+
+    def nearest(
+        self, noisy: Vector, band: CostTarget | None, *, start: Start | None = None, effort: Effort | None = None
+    ) -> Answer:
+        """HPR from the public start and d̃ itself, or from a given start."""
+        trust = _trust(start, usual_effort(start, effort))
+        if band is None:
+            x, d = (self.program.x_start, noisy) if start is None else (start.x, start.d)
+            return self._joint(self._elastic.solve(noisy, x=x, d=d, trust=trust))
         inside = np.clip(noisy, self.program.d_lower, self.program.d_upper)
-        starts = []
-        for x, d in self._highpoint_starts(noisy, inside, band):
-            starts.append((x, d))
-            solution = self._highpoint.solve(noisy, band, x=x, d=d)
-            if solution.status is Status.ACCEPTABLE:
-                solution = self._highpoint.solve(noisy, band, x=solution.x, d=solution.d)
-            if solution.converged:
-                return solution
-        for x, d in starts if self.program.adaptive_barrier else ():
-            solution = self._highpoint.solve(noisy, band, x=x, d=d, trust=Trust.PROBED)
-            if solution.converged:
-                break
-        return solution
-
-    def _highpoint_starts(self, noisy: Vector, inside: Vector, band: CostTarget) -> Iterator[tuple[Vector, Vector]]:
-        yield self.program.x_start, inside
-        for make_start in self.program.more_starts:
-            yield make_start(inside), inside
-        relaxed = replace(band, beta=RELAXED_BAND * band.beta)
-        near = self._highpoint.solve(noisy, relaxed, x=self.program.x_start, d=inside)
-        yield near.x, near.d
-        feasible = self._elastic.solve(inside)
-        yield feasible.x, feasible.d
-
-    def solve_afresh(self, d: Vector) -> FollowerSolution:
-        """O(d) from public starts: the flat one, the x of the nearest feasible data, the program's others."""
-        return self._from_public_starts(d, self.follower.solve(d))
-
-    def solve_released(self, d: Vector) -> FollowerSolution:
-        """O(d) from public starts for data that may sit at the edge of feasibility.
-
-        There a flat start can crawl for hundreds of slow iterations, so it is given up early.
-        """
-        return self._from_public_starts(d, self.follower.solve(d, trust=Trust.BRIEF))
-
-    def _from_public_starts(self, d: Vector, solution: FollowerSolution) -> FollowerSolution:
-        if not solution.converged:
-            nearest = self.nearest_feasible(d)
-            solution = self.follower.solve_near(d, nearest.x, nearest.point)
-        for make_start in self.program.more_starts:
-            if solution.converged:
-                break
-            solution = self.follower.solve(d, start=make_start(d))
-        return solution
-
-    def nearest_feasible(self, d: Vector) -> JointSolution:
-        """HPR without its band: the data nearest to d that have any feasible x at all."""
-        return self._elastic.solve(d)
-
-    def push(self, noisy: Vector, band: CostTarget, delta: float, starts: list[JointSolution]) -> JointSolution:
-        """O↑(δ), warm from the last push, then cold from the last and the first point, then by another barrier rule."""
-        last = starts[-1]
-        if len(starts) > 1:
-            solution = self._push.solve(noisy, band, delta, start=last, warm=True)
-            if solution.converged:
-                return solution
-        for start in dict.fromkeys([last, starts[0]]):
-            solution = self._push.solve(noisy, band, delta, start=start, warm=False)
-            if solution.converged:
-                return solution
-        if self.program.adaptive_barrier:
-            return self._push.solve(noisy, band, delta, start=last, warm=False, trust=Trust.PROBED)
-        return solution
+        x, d = (self.program.x_start, inside) if start is None else (start.x, start.d)
+        return self._joint(self._highpoint.solve(noisy, band, x=x, d=d, trust=trust))
 
     def cut(
-        self, noisy: Vector, band: CostTarget, cut: HalfSpace, start: JointSolution, warm: JointSolution | None
-    ) -> JointSolution:
-        """HPR with a price cut, warm from the last such solve if there is one, then cold from ``start``."""
-        if warm is not None:
-            solution = self._price_cut.solve(noisy, band, cut, start=warm, warm=True)
-            if solution.converged:
-                return solution
-        return self._price_cut.solve(noisy, band, cut, start=start, warm=False)
+        self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR
+    ) -> Answer:
+        """HPR within a half-space."""
+        warm = self._multipliers(start, effort)
+        return self._joint(
+            self._price_cut.solve(noisy, band, half_space, x=start.x, d=start.d, warm=warm, trust=_TRUST[effort])
+        )
 
-    def proxy_direction(self, d: Vector) -> Vector:
-        """The direction in which the proxy m grows fastest, of length one: where O↑ goes first."""
-        gradient = np.asarray(self._proxy_gradient(d), dtype=float).ravel()
-        return gradient / float(np.linalg.norm(gradient))
+    def push(
+        self, noisy: Vector, band: CostTarget, delta: float, *, start: Start, effort: Effort = Effort.NEAR
+    ) -> Answer:
+        """O↑(δ)."""
+        warm = self._multipliers(start, effort)
+        return self._joint(self._push.solve(noisy, band, delta, x=start.x, d=start.d, warm=warm, trust=_TRUST[effort]))
 
-    @cached_property
-    def _proxy_gradient(self) -> ca.Function:
-        return ca.Function("gradient", [self.program.d], [ca.densify(ca.gradient(self.program.proxy, self.program.d))])
+    def _multipliers(self, start: Start, effort: Effort) -> NlpSolution | None:
+        """Those of an earlier cut or push: both have the rows of HPR, which are g and the band, and one more."""
+        if effort is not Effort.WARM or start.maker != IPOPT:
+            return None
+        ended: _Ended = start.own
+        if ended.joint is None or len(ended.joint.row_multipliers) != self.program.n_g + 2:
+            return None
+        return replace(ended.joint, x=np.concatenate([start.x, start.d]))
 
-    def follow(self, joint: JointSolution, previous: FollowerSolution | None) -> FollowerSolution:
-        """O(d) from the x in hand, so that a local solver cannot return a worse point than that x.
+    def _dispatched(self, d: Vector, found: FollowerSolution) -> Answer:
+        return Answer(
+            status=found.status,
+            x=found.x,
+            d=d,
+            cost=found.cost,
+            delta=0.0,
+            proxy=float(self._proxy(d)),
+            start=Start(found.x, d, IPOPT, _Ended(follower=found)),
+            solver=IPOPT,
+            prices=found.prices,
+            iterations=found.iterations,
+            seconds=found.seconds,
+            detail=found.detail,
+        )
 
-        Multipliers of an earlier follower solve make it quick; if that fails, or ends above f(x), it starts again without.
-        """
-        if previous is not None:
-            warm = replace(previous, point=replace(previous.point, x=joint.x))
-            solution = self.follower.solve(joint.d, warm=warm)
-            if solution.converged and solution.cost <= _just_above(joint.cost):
-                return solution
-        return self.follower.solve_near(joint.d, joint.x, joint.point)
-
-    def verify(self, joint: JointSolution, known: FollowerSolution, band: CostTarget) -> FollowerSolution:
-        """Solve O(d) afresh: from the flat start, or, where that leads nowhere soon, from the joint x without multipliers.
-
-        If the fresh solve leaves the band, other public starts are tried too. O(d) is the lowest cost that converged.
-        """
-        solutions = [known, self.follower.solve(joint.d, trust=Trust.BRIEF)]
-        if not solutions[-1].converged:
-            # The joint x has a little room at every limit; the follower's own optimum has none.
-            solutions.append(self.follower.solve_near(joint.d, joint.x, joint.point))
-        if not (solutions[-1].converged and band.contains(solutions[-1].cost)):
-            solutions.append(self._from_public_starts(joint.d, solutions[1]))
-        return min((s for s in solutions if s.converged), key=lambda s: s.cost, default=known)
+    def _joint(self, found: JointPoint) -> Answer:
+        point = found.point
+        return Answer(
+            status=point.status,
+            x=found.x,
+            d=found.d,
+            cost=found.cost,
+            delta=found.delta,
+            proxy=found.proxy,
+            start=Start(found.x, found.d, IPOPT, _Ended(joint=point)),
+            solver=IPOPT,
+            iterations=point.iterations,
+            seconds=point.seconds,
+            detail=point.detail,
+        )
 
 
-def _just_above(cost: float) -> float:
-    return cost + WORSE_THAN_START * max(1.0, abs(cost))
+def _trust(start: Start | None, effort: Effort) -> Trust:
+    """Without a start there is nothing to be near to."""
+    trust = _TRUST[effort]
+    return Trust.ROUGH if start is None and trust is Trust.NEAR else trust
+
+
+def _earlier(start: Start | None) -> FollowerSolution | None:
+    """The multipliers of the start if it is of a dispatch, else those of the last dispatch, at the x of the start."""
+    for known in (start, start.last if start is not None else None):
+        if start is not None and known is not None and known.maker == IPOPT:
+            ended: _Ended = known.own
+            if ended.follower is not None:
+                return replace(ended.follower, point=replace(ended.follower.point, x=start.x))
+    return None

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
-from gridveil.programs import Bounds, NlpSolution, NlpSolver, ParametricProgram, Status, Trust
+from gridveil.programs import Bounds, NlpSolution, NlpSolver, ParametricProgram, Trust
 from gridveil.programs.interior import narrowed
+from gridveil.solvers.backend import HalfSpace
 
 Vector = NDArray[np.float64]
 
@@ -20,32 +21,15 @@ INTERIOR = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class JointSolution:
-    """A point (x, d) of HPR or O↑: the distance δ = ‖d − d̃‖², the proxy m(d) and f(x)."""
+class JointPoint:
+    """Where a joint problem ended: x, d, the distance δ = ‖d − d̃‖², the proxy m(d) and f(x)."""
 
-    status: Status
     x: Vector
     d: Vector
     delta: float
     proxy: float
     cost: float
-    iterations: int
-    seconds: float
-    detail: str
     point: NlpSolution
-
-    @property
-    def converged(self) -> bool:
-        """Whether the point may move a bracket."""
-        return self.status is Status.CONVERGED
-
-
-@dataclass(frozen=True, eq=False)
-class HalfSpace:
-    """The data d with normalᵀd ≥ offset; the normal has length one, so that the row is well scaled."""
-
-    normal: Vector
-    offset: float
 
 
 class JointProblem:
@@ -90,40 +74,27 @@ class JointProblem:
     def _parameter_values(self, noisy: Vector, band: CostTarget) -> Vector:
         return np.concatenate([noisy, [band.value, _scale(band)]])
 
-    def _joint(self, point: NlpSolution, noisy: Vector) -> JointSolution:
+    def _joint(self, point: NlpSolution, noisy: Vector) -> JointPoint:
         distance, proxy, cost = (float(value) for value in self._measure(point.x, noisy))
         n_x = self.program.n_x
-        return JointSolution(
-            status=point.status,
-            x=point.x[:n_x],
-            d=point.x[n_x:],
-            delta=distance,
-            proxy=proxy,
-            cost=cost,
-            iterations=point.iterations,
-            seconds=point.seconds,
-            detail=point.detail,
-            point=point,
-        )
+        return JointPoint(x=point.x[:n_x], d=point.x[n_x:], delta=distance, proxy=proxy, cost=cost, point=point)
 
 
-class HighPoint(JointProblem):
+class HighPointProgram(JointProblem):
     """(HPR): the nearest d that has *some* feasible x with a cost in the band, optimal or not."""
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
         super().__init__(program, verbose=verbose)
         self._nlp = self._solver("highpoint", parameters=self._parameters, objective=self._distance, rows=self._rows)
 
-    def solve(
-        self, noisy: Vector, band: CostTarget, *, x: Vector, d: Vector, trust: Trust = Trust.ROUGH
-    ) -> JointSolution:
+    def solve(self, noisy: Vector, band: CostTarget, *, x: Vector, d: Vector, trust: Trust) -> JointPoint:
         """Solve from (x, d), which may depend on public data, d̃ and the band alone."""
         parameters, bounds = self._parameter_values(noisy, band), self._bounds(band, [], [])
         point = self._nlp.solve(parameters, bounds, np.concatenate([x, d]), None, trust)
         return self._joint(point, noisy)
 
 
-class Push(JointProblem):
+class PushProgram(JointProblem):
     """O↑(δ): the d of largest proxy m(d) within δ of d̃ (PP4) that has some feasible x with a cost in the band."""
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
@@ -138,20 +109,18 @@ class Push(JointProblem):
         band: CostTarget,
         delta: float,
         *,
-        start: JointSolution,
-        warm: bool,
-        trust: Trust = Trust.NEAR,
-    ) -> JointSolution:
-        """Solve from the point of an earlier HPR or O↑; ``warm`` (after an O↑ only) takes its multipliers along."""
+        x: Vector,
+        d: Vector,
+        warm: NlpSolution | None,
+        trust: Trust,
+    ) -> JointPoint:
+        """Solve from (x, d), or warm from the end of an earlier problem with as many rows."""
         bounds = self._bounds(band, [-np.inf], [delta])
-        origin = np.concatenate([start.x, start.d])
-        point = self._nlp.solve(
-            self._parameter_values(noisy, band), bounds, origin, start.point if warm else None, trust
-        )
+        point = self._nlp.solve(self._parameter_values(noisy, band), bounds, np.concatenate([x, d]), warm, trust)
         return self._joint(point, noisy)
 
 
-class PriceCut(JointProblem):
+class PriceCutProgram(JointProblem):
     """HPR with one more row, aᵀd ≥ b: the linearised bilevel constraint O(d) ≥ f̃ − β at a point where prices are known."""
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
@@ -165,25 +134,31 @@ class PriceCut(JointProblem):
         )
 
     def solve(
-        self, noisy: Vector, band: CostTarget, cut: HalfSpace, *, start: JointSolution, warm: bool
-    ) -> JointSolution:
-        """Solve from the point of an earlier solve; ``warm`` (after a price cut only) takes its multipliers along."""
+        self,
+        noisy: Vector,
+        band: CostTarget,
+        cut: HalfSpace,
+        *,
+        x: Vector,
+        d: Vector,
+        warm: NlpSolution | None,
+        trust: Trust,
+    ) -> JointPoint:
+        """Solve from (x, d), or warm from the end of an earlier problem with as many rows."""
         bounds = self._bounds(band, [cut.offset], [np.inf])
         parameters = np.concatenate([self._parameter_values(noisy, band), cut.normal])
-        origin = np.concatenate([start.x, start.d])
-        point = self._nlp.solve(parameters, bounds, origin, start.point if warm else None, Trust.NEAR)
-        return self._joint(point, noisy)
+        return self._joint(self._nlp.solve(parameters, bounds, np.concatenate([x, d]), warm, trust), noisy)
 
 
-class Elastic(JointProblem):
+class ElasticProgram(JointProblem):
     """HPR without its cost band: the d nearest to given data that has any feasible x, which is a good place to start from."""
 
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
         super().__init__(program, verbose=verbose)
         self._nlp = self._solver("elastic", parameters=self._noisy, objective=self._distance, rows=self._g)
 
-    def solve(self, data: Vector) -> JointSolution:
-        """Solve from the public start and the data themselves."""
+    def solve(self, data: Vector, *, x: Vector, d: Vector, trust: Trust) -> JointPoint:
+        """Solve from (x, d)."""
         program = self.program
         x_lower, x_upper = narrowed(program.x_lower, program.x_upper, INTERIOR)
         g_lower, g_upper = narrowed(program.g_lower, program.g_upper, INTERIOR)
@@ -193,7 +168,7 @@ class Elastic(JointProblem):
             g_lower=g_lower,
             g_upper=g_upper,
         )
-        return self._joint(self._nlp.solve(data, bounds, np.concatenate([program.x_start, data])), data)
+        return self._joint(self._nlp.solve(data, bounds, np.concatenate([x, d]), None, trust), data)
 
 
 def _scale(band: CostTarget) -> float:

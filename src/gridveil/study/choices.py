@@ -1,4 +1,4 @@
-"""The choices of a run; apart, so that the command line can name them without loading the solvers."""
+"""Choices of studies and explorations, in a module of their own so that the command line loads no solver for them."""
 
 from enum import Enum
 
@@ -8,3 +8,11 @@ class EngineChoice(Enum):
 
     LOCAL = "local"
     DASK = "dask"
+
+
+class DemandSource(Enum):
+    """SIMULATED: made from public data alone. PUBLIC: those of a benchmark that anybody can read. TRUE: secret, and refused."""
+
+    SIMULATED = "simulated"
+    PUBLIC = "public"
+    TRUE = "true"

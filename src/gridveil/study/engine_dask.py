@@ -19,8 +19,8 @@ from typing import Any
 from gridveil import __version__
 from gridveil.core.errors import InputError
 from gridveil.core.parallel import Failure, StateKeeper, attempt, failure_of
-from gridveil.study.outcome import Outcome
-from gridveil.study.trial import Prepared, Rows, Rules, Task, TrialNetwork, prepare, run_trial
+from gridveil.study.outcome import TaskOutcome
+from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
 CONNECT_SECONDS = 20
 
@@ -40,7 +40,7 @@ class DaskEngine:
     name: str = "dask"
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
-        """Give (position of the job, its row) as they are done. The tasks of a worker that dies go to the others."""
+        """Yield (job index, row) as the jobs finish. The tasks of a worker that dies go to the others."""
         _check_workers(self.client, sorted({str(network.entry.path) for network, _ in jobs if network.entry.path}))
         run = secrets.token_hex(4)
         futures = self.client.map(
@@ -57,8 +57,8 @@ class DaskEngine:
         finally:
             self.client.cancel(futures)
 
-    def _row(self, status: str, result: Any) -> Outcome | Failure:
-        if isinstance(result, Outcome | Failure):
+    def _row(self, status: str, result: Any) -> TaskOutcome | Failure:
+        if isinstance(result, TaskOutcome | Failure):
             return result
         if status != "error":
             raise InputError(
@@ -70,7 +70,7 @@ class DaskEngine:
 
 @contextmanager
 def dask_engine(scheduler: str, announce: Callable[[str], None]) -> Iterator[DaskEngine]:
-    """Connect to a scheduler, such as tcp://host:8786; ``announce`` is told what people may wonder about."""
+    """Connect to a scheduler, such as tcp://host:8786; ``announce`` receives messages for the user."""
     try:
         client = _distributed().Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError):
@@ -114,14 +114,14 @@ def _look(paths: list[str]) -> tuple[str, list[str]]:
 _one_at_a_time = threading.Lock()  # a compiled problem cannot be solved by two threads at once
 
 
-def _prepare(key: Key) -> Prepared:
+def _prepare(key: Key) -> PreparedNetwork:
     return prepare(key[1])
 
 
-_keeper: StateKeeper[Key, Prepared] = StateKeeper(_prepare)
+_keeper: StateKeeper[Key, PreparedNetwork] = StateKeeper(_prepare)
 
 
-def _run_task(run: str, rules: Rules, network: TrialNetwork, task: Task) -> Outcome | Failure:
+def _run_task(run: str, rules: Rules, network: TrialNetwork, task: Task) -> TaskOutcome | Failure:
     with _one_at_a_time:
         result = attempt(_keeper, lambda prepared, job: run_trial(rules, prepared, job), (run, network), task)
     if isinstance(result, Failure):

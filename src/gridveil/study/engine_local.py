@@ -18,5 +18,5 @@ class LocalEngine:
     name: str = "local"
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
-        """Give (position of the job, its row) as they are done."""
+        """Yield (job index, row) as the jobs finish."""
         return run_many(prepare, partial(run_trial, rules), jobs, workers=self.workers)

@@ -1,4 +1,4 @@
-"""What one or several stores hold together, ready for tables, figures and the page."""
+"""Combined contents of several stores, for tables, figures and the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Evaluation:
     summaries: tuple[StoreSummary, ...]
 
     @property
-    def strangers(self) -> frozenset[str]:
+    def not_in_paper(self) -> frozenset[str]:
         """Networks that cannot be the paper's, whatever they are called.
 
         The paper's are files (its NESTA networks have namesakes in PGLib, with other costs and limits), and its gas networks
@@ -36,7 +36,7 @@ class Evaluation:
 
 
 def read_evaluation(stores: Sequence[Path]) -> Evaluation:
-    """Read stores; one task must not be in two of them, for it would count twice."""
+    """Read stores, which must not share a task: it would count twice."""
     import pandas as pd
 
     frame = pd.concat([read_outcomes(store) for store in stores], ignore_index=True)

@@ -1,4 +1,4 @@
-"""Choosing α, ε and β without looking at the secret: a grid of settings on simulated or public demands."""
+"""Exploration of α, ε and β without the secret: a grid of settings on simulated or public demands."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gridveil.bilevel.methods.algorithm1 import solve_bilevel
-from gridveil.bilevel.methods.auto import solve_auto
-from gridveil.core.band import CostTarget, TargetSource, Tolerance
+from gridveil.bilevel.methods import method_named
+from gridveil.core.band import CostTarget, Tolerance
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.methods import Method, Solver
-from gridveil.privacy.curator import distance_to_truth, solve_true
+from gridveil.core.secret import Secret, SecretField, SecretValues
+from gridveil.privacy.curator import Curator, published_values
 from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
 from gridveil.privacy.mechanisms.simulation import simulate_laplace
-from gridveil.privacy.noisy import NoisyDemand
+from gridveil.privacy.noisy import NoisyData
 from gridveil.sectors.case import Case, Network
-from gridveil.sectors.describe import demand_unit
-from gridveil.sectors.gas.generator import BUILT_IN as BUILT_IN_GAS
-from gridveil.sectors.gas.network import GasNetwork
-from gridveil.sectors.model import Model, build_model
-from gridveil.solvers.choose import engine_for
-from gridveil.solvers.ipopt import Engine
-from gridveil.study.explore_choices import DemandSource
-from gridveil.study.explore_demands import GAS_LOADING, POWER_LOADING, simulated_demand
+from gridveil.sectors.model import DataLayout, Model
+from gridveil.sectors.registry import build_model, file_of, sector_of
+from gridveil.solvers.backend import Backend
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
+from gridveil.study.choices import DemandSource
+
+Vector = NDArray[np.float64]
 
 LOW, HIGH = 0.1, 0.9  # quantiles shown beside each mean
 
@@ -62,16 +64,16 @@ class ExploreGrid:
 
     @property
     def draws(self) -> int:
-        """How often noise is drawn: each β works on the same draws."""
+        """Number of noise draws: every β uses the same draws."""
         return len(self.alphas) * len(self.epsilons) * self.seeds
 
     @property
     def runs(self) -> int:
-        """How many releases are tried."""
+        """Number of releases tried."""
         return self.draws * len(self.betas)
 
     def charge(self, alpha: Fraction) -> Fraction:
-        """Give the ε, for neighbours at distance ``alpha``, that these draws would cost on secret demands."""
+        """Return the ε, for neighbours at distance ``alpha``, that these draws would cost on secret demands."""
         losses = (Fraction(epsilon) * alpha / Fraction(a) for a, epsilon in product(self.alphas, self.epsilons))
         return self.seeds * sum(losses, Fraction(0))
 
@@ -87,7 +89,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreRow:
-    """What came of one setting: distances are ‖· − d‖/‖d‖, cost errors |O(d*) − f̃|/|f̃|, over the verified runs.
+    """Results of one setting: distances are ‖· − d‖/‖d‖, cost errors |O(d*) − f̃|/|f̃|, over the verified runs.
 
     There is no distance without a verified run, and no cost error where the target is zero.
     ``failures`` counts the other runs by reason. ``posterior`` is the most that somebody who held two values of one demand,
@@ -110,7 +112,7 @@ class ExploreRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """All rows, and the demands that they were found on."""
+    """All rows, and the demands that they are based on."""
 
     case: str
     source: DemandSource
@@ -143,6 +145,7 @@ Advance = Callable[[], None]
 
 def explore_simulated(
     network: Network,
+    field: SecretField,
     name: str,
     grid: ExploreGrid,
     *,
@@ -151,26 +154,51 @@ def explore_simulated(
 ) -> Exploration:
     """Try the settings on demands made from the public network alone; see ``simulated_demand``."""
     model = build_model(network)
-    engine = engine_for(network, model, grid.solver)
-    demand = simulated_demand(network, model.layout, engine, loading=loading)
-    case = Case(name=name, network=network, demand=demand, file_format="simulated")
-    gas = isinstance(network, GasNetwork)
-    level = loading or (GAS_LOADING if gas else POWER_LOADING)
-    of = "what the network can deliver" if gas else "the total generator capacity"
-    words = f"simulated from public data: random shares, scaled to {level:.0%} of {of} and made feasible"
-    return _explore(case, model, engine, grid, DemandSource.SIMULATED, words, advance)
+    backend = backend_for(model, grid.solver)
+    demand, words = simulated_demand(network, field, model.layout, backend, loading=loading)
+    case = Case(name=name, network=network, secret=Secret(field=field, values=demand), file_format="simulated")
+    return _explore(case, model, backend, grid, DemandSource.SIMULATED, words, advance)
+
+
+def simulated_demand(
+    network: Network,
+    field: SecretField,
+    layout: DataLayout,
+    backend: Backend,
+    *,
+    seed: int = 0,
+    loading: float | None = None,
+) -> tuple[SecretValues, str]:
+    """Simulate demands (per unit, one per site) that the network can serve, with a description; reproducible by seed.
+
+    ``loading`` is a share of what the sector takes for the whole: of the total generator capacity, for example.
+    """
+    if loading is not None and not 0 < loading <= 1:
+        raise InputError("the loading must be a share above 0 and up to 1, such as 0.5; correct --loading")
+
+    solves = Solves(backend)
+
+    def nearest(data: Vector) -> Vector | None:
+        found = solves.nearest_feasible(data)
+        return found.d if found.converged else None
+
+    data, words = sector_of(network).simulate(network, field, nearest, np.random.default_rng(seed), loading)
+    if not solves.afresh(data).converged:
+        raise NoReleaseError("found no simulated demands that the network can serve; try another --loading")
+    empty: NDArray[Any] = np.zeros(len(field), dtype=complex if field.is_complex else float)
+    return SecretValues(layout.to_sites(data, empty)), words
 
 
 def explore_public(case: Case, grid: ExploreGrid, *, advance: Advance = lambda: None) -> Exploration:
     """Try the settings on the demands of a benchmark. The caller vouches that they are public."""
     model = build_model(case.network)
-    engine = engine_for(case.network, model, grid.solver)
-    return _explore(case, model, engine, grid, DemandSource.PUBLIC, "of the public benchmark", advance)
+    backend = backend_for(model, grid.solver)
+    return _explore(case, model, backend, grid, DemandSource.PUBLIC, "of the public benchmark", advance)
 
 
 def demands_to_use(source: str, wanted: DemandSource | None) -> DemandSource:
     """Choose public demands for a built-in or PGLib name, simulated ones for a file, whose demands may be secret."""
-    benchmark = source in BUILT_IN_GAS or not Path(source).exists()
+    benchmark = not Path(source).exists() or file_of(source) is None
     if wanted is DemandSource.PUBLIC and not benchmark:
         raise InputError(
             f"{source}: the demands of a file are taken for secret, only those of built-in names for public; "
@@ -180,7 +208,7 @@ def demands_to_use(source: str, wanted: DemandSource | None) -> DemandSource:
 
 
 def refuse_true_demands(grid: ExploreGrid) -> NoReturn:
-    """Say why settings must not be tuned on the true demands, and what that would cost."""
+    """Explain why settings must not be tuned on true demands, and what that would cost."""
     smallest, largest = min(map(Fraction, grid.alphas)), max(map(Fraction, grid.alphas))
     cost = f"ε = {float(grid.charge(smallest)):.4g} at α = {float(smallest):g}"
     if largest > smallest:
@@ -193,30 +221,30 @@ def refuse_true_demands(grid: ExploreGrid) -> NoReturn:
 
 
 def _explore(
-    case: Case, model: Model, engine: Engine, grid: ExploreGrid, source: DemandSource, words: str, advance: Advance
+    case: Case, model: Model, backend: Backend, grid: ExploreGrid, source: DemandSource, words: str, advance: Advance
 ) -> Exploration:
     clock = time.perf_counter()
-    optimum = solve_true(case, model, engine.solve_afresh)
+    optimum = Solves(backend).afresh(model.layout.to_program(published_values(case)))
     if not optimum.converged:
         raise NoReleaseError(f"the optimal flow at the {source.value} demands was not solved ({optimum.status.value})")
-    bands = [Tolerance.parse(beta).around(optimum.cost, TargetSource.PUBLIC) for beta in grid.betas]
+    bands = [Tolerance.parse(beta).around(optimum.cost, CostTargetMode.PUBLIC) for beta in grid.betas]
     rows = []
     for alpha, epsilon in product(grid.alphas, grid.epsilons):
         tried: list[list[_Run]] = [[] for _ in bands]
         for seed in range(1, grid.seeds + 1):
             noisy = simulate_laplace(
-                case.demand, epsilon=float(Fraction(epsilon)), alpha=float(Fraction(alpha)), seed=seed
+                case.values, epsilon=float(Fraction(epsilon)), alpha=float(Fraction(alpha)), seed=seed
             )
             for runs, band in zip(tried, bands, strict=True):
-                runs.append(_run(case, model, engine, noisy, band, grid.method))
+                runs.append(_run(case, model, backend, noisy, band, grid.method))
                 advance()
         rows += [_row(alpha, epsilon, beta, optimum.cost, runs) for beta, runs in zip(grid.betas, tried, strict=True)]
     return Exploration(
         case=case.name,
         source=source,
         demands=words,
-        sites=len(case.demand),
-        unit=demand_unit(case.network),
+        sites=len(case.values),
+        unit=case.field.unit_words,
         cost=optimum.cost,
         cost_unit=model.program.cost_unit,
         seeds=grid.seeds,
@@ -225,16 +253,15 @@ def _explore(
     )
 
 
-def _run(case: Case, model: Model, engine: Engine, noisy: NoisyDemand, band: CostTarget, method: Method) -> _Run:
-    solve = solve_auto if method is Method.AUTO else solve_bilevel
+def _run(case: Case, model: Model, backend: Backend, noisy: NoisyData, band: CostTarget, method: Method) -> _Run:
     data = model.layout.to_program(noisy.values)
-    result = solve(engine, data, band)
+    result = method_named(method)(backend, data, band)
     released = None if result.d is None else model.layout.to_sites(result.d, noisy.values)
     return _Run(
         ending=result.ending.value,
         verified=result.verified,
-        distance_noisy=distance_to_truth(case, noisy.values),
-        distance_released=math.nan if released is None else distance_to_truth(case, released),
+        distance_noisy=Curator(case).distance(noisy.values),
+        distance_released=math.nan if released is None else Curator(case).distance(released),
         cost=result.cost,
         optimisations=result.optimisations,
         seconds=result.seconds,

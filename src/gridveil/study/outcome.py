@@ -1,4 +1,4 @@
-"""One row of a study: a task, what came of it, and how."""
+"""One row of a study: a task, its result, and how it was obtained."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FAILED = "FAILED"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TaskOutcome:
     """One task and its result. A study is a simulation: a row holds distances to the true demands.
 
     Costs are in the program's unit; δ is squared, per unit; distances are ‖· − d°‖/‖d°‖ over all demand sites; times are

@@ -1,4 +1,4 @@
-"""The numbers of the paper's Tables I–VI, as printed, to stand beside ours. Every one is an average."""
+"""The numbers in the paper's Tables I–VI, as printed, for comparison. Each is an average."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def _numbers() -> dict[Key, PublishedNumber]:
 
 
 def published_number(table: str, network: str, method: str, setting: str, quantity: str) -> PublishedNumber | None:
-    """Give one number of the paper, or None where it prints none."""
+    """Look up a number in the paper; None where it prints none."""
     return _numbers().get((table, network, method, setting, quantity))
 
 
 def published_networks(table: str) -> list[str]:
-    """Give the networks of one of the paper's tables, in its order."""
+    """List the networks of one of the paper's tables, in its order."""
     return list(dict.fromkeys(key[1] for key in _numbers() if key[0] == table))

@@ -1,4 +1,4 @@
-"""From a study to a full store: whatever has no row yet is computed, and each row is written as it arrives."""
+"""Running a study: tasks without a row are computed, and each row is stored as it arrives."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Watch = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 class TaskEngine(Protocol):
-    """What runs tasks: processes of this machine, or a cluster."""
+    """Executor of tasks: local processes or a cluster."""
 
     @property
     def name(self) -> str:
-        """How the engine is called."""
+        """Name of the engine."""
 
     @property
     def workers(self) -> int:
-        """How many tasks it runs at once."""
+        """Number of parallel tasks."""
 
     def run(self, rules: Rules, jobs: Sequence[Job]) -> Rows:
-        """Give (position of the job, its row) as they are done."""
+        """Yield (job index, row) as the jobs finish."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
-    """What one run did: the tasks of the study, those that had a row before, and those that were computed now."""
+    """Counts of one run: tasks of the study, tasks already in the store, and tasks computed now."""
 
     tasks: int
     before: int
@@ -45,14 +45,14 @@ class RunReport:
 
 @contextmanager
 def unwatched(what: str, parts: int) -> Iterator[Callable[[], None]]:
-    """Show nothing."""
+    """Progress display that shows nothing."""
     yield lambda: None
 
 
 def run_study(
     study: Study, store: Path, engine: TaskEngine, *, retry_failed: bool = False, watch: Watch = unwatched
 ) -> RunReport:
-    """Run what is missing. A failed task is a row with its reason, and counts as finished unless it is to be retried."""
+    """Run missing tasks. A failed task is a row with its reason, and counts as finished unless retried."""
     networks = [_inspected(entry, study) for entry in study.networks]
     with open_store(store, study) as rows:
         finished = rows.finished(failed_too=not retry_failed)
@@ -83,7 +83,7 @@ def expand(study: Study, networks: Sequence[TrialNetwork]) -> Iterator[Job]:
 
 
 def task_key(network: TrialNetwork, task: Task) -> TaskKey:
-    """Give what makes a task's row unique."""
+    """Primary key of a task's row."""
     return TaskKey(
         network=network.entry.label,
         alpha=task.alpha,
@@ -96,7 +96,7 @@ def task_key(network: TrialNetwork, task: Task) -> TaskKey:
 
 
 def _inspected(entry: NetworkEntry, study: Study) -> TrialNetwork:
-    """Read a network before anything runs, so that one that cannot be used is told at once."""
+    """Read a network before anything runs, so that an unusable one is reported at once."""
     try:
         return inspect_network(entry, study.solver)
     except InputError as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from gridveil.core.errors import InputError
-from gridveil.study.outcome import Outcome
+from gridveil.study.outcome import TaskOutcome
 from gridveil.study.store_settings import Settings, merged_settings, settings_text
 from gridveil.study.study_file import Study
 
@@ -30,13 +30,13 @@ NOTE = "simulation; contains distances to true demands"
 APPLICATION = 0x67764C53  # marks the file as ours
 SCHEMA_VERSION = 1
 READ_PATIENCE = 10.0  # seconds that a reader waits for a writer
-NAMES = tuple(field.name for field in fields(Outcome))
+NAMES = tuple(field.name for field in fields(TaskOutcome))
 KEY = ("network", "alpha", "beta", "epsilon", "seed", "method", "solver")
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", bool: "INTEGER", float: "REAL"}
 
 
 class TaskKey(NamedTuple):
-    """What makes a row unique."""
+    """Columns that identify a row."""
 
     network: str
     alpha: float
@@ -49,7 +49,7 @@ class TaskKey(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """One runner at work on a store: its start (UTC), wall seconds until its last row, and rows written."""
+    """One session of writing to a store: its start (UTC), wall seconds until its last row, and rows written."""
 
     start: str
     seconds: float
@@ -61,7 +61,7 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSummary:
-    """What a store holds: settings, counts, why tasks failed (reason → count), and who worked on it."""
+    """Summary of a store: settings, counts, reasons of failure (reason → count), and sessions."""
 
     settings: Settings
     done: int
@@ -91,12 +91,12 @@ class Store:
         self._clock = 0.0
 
     def finished(self, *, failed_too: bool = True) -> set[TaskKey]:
-        """Give the tasks that have a row; without ``failed_too`` only those that were verified."""
+        """Return the tasks that have a row; without ``failed_too``, only the verified ones."""
         condition = "" if failed_too else " WHERE verified"
         return {TaskKey(*row) for row in self._connection.execute(f"SELECT {', '.join(KEY)} FROM outcomes{condition}")}
 
     def begin_session(self, *, workers: int, engine: str, cores: int) -> None:
-        """Note that a runner begins; its time and tasks are kept up to date with every row."""
+        """Record the start of a session; its time and tasks are updated with every row."""
         self._clock = time.perf_counter()
         with self._writing() as connection:
             self._session = connection.execute(
@@ -104,7 +104,7 @@ class Store:
                 (datetime.now(UTC).isoformat(timespec="seconds"), workers, engine, cores),
             ).lastrowid
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: TaskOutcome) -> None:
         """Write one row, replacing an earlier one of the same task, together with the time spent so far."""
         places = ", ".join("?" * len(NAMES))
         with self._writing() as connection:
@@ -130,7 +130,7 @@ class Store:
 
 @contextmanager
 def open_store(path: Path, study: Study) -> Iterator[Store]:
-    """Open or make the store of a study, for this process alone to write; its settings must be those of the study."""
+    """Open or create the store of a study for exclusive writing; its settings must match the study."""
     with _locked(path):
         connection = _connect(path, write=True)
         try:
@@ -145,18 +145,18 @@ def open_store(path: Path, study: Study) -> Iterator[Store]:
 
 
 def read_outcomes(path: Path) -> pd.DataFrame:
-    """Give all rows, one column per field of Outcome, sorted by task; a number that does not exist is NaN."""
+    """Read all rows, one column per field of TaskOutcome, sorted by task; missing numbers are NaN."""
     import pandas as pd
 
     with _reading(path) as connection:
         order = "network, alpha, beta, method, solver, epsilon, seed"
         rows = connection.execute(f"SELECT {', '.join(NAMES)} FROM outcomes ORDER BY {order}").fetchall()
     frame = pd.DataFrame(rows, columns=list(NAMES))
-    return frame.astype({name: _column_type(hint) for name, hint in get_type_hints(Outcome).items()})
+    return frame.astype({name: _column_type(hint) for name, hint in get_type_hints(TaskOutcome).items()})
 
 
 def summarise(path: Path) -> StoreSummary:
-    """Give settings, counts and sessions of a store."""
+    """Summarise a store: its settings, counts and sessions."""
     with _reading(path) as connection:
         reasons = connection.execute(
             "SELECT reason, count(*) FROM outcomes WHERE NOT verified GROUP BY reason ORDER BY count(*) DESC, reason"
@@ -176,7 +176,7 @@ def summarise(path: Path) -> StoreSummary:
 
 
 def export_parquet(store: Path, path: Path) -> int:
-    """Write all rows to a Parquet file, for pandas and DuckDB; gives their number."""
+    """Write all rows to a Parquet file, for pandas or DuckDB, and return their number."""
     frame = read_outcomes(store)
     try:
         frame.to_parquet(path, index=False)
@@ -192,7 +192,7 @@ def _read_settings(connection: sqlite3.Connection) -> Settings:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a store to read it, also while a runner is at work."""
+    """Open a store for reading, even while a study is running."""
     if not path.is_file():
         raise InputError(f"{path}: there is no such store; name one that 'gridveil study run' has made")
     connection = _connect(path, write=False)
@@ -205,7 +205,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a store, a file beside it; the system frees it if its holder dies."""
+    """Hold the lock file next to a store; the system releases it if its holder dies."""
     try:
         lock = sqlite3.connect(f"{path}.lock", timeout=0, isolation_level=None)
         lock.execute("BEGIN EXCLUSIVE")
@@ -263,7 +263,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("CREATE TABLE study (id INTEGER PRIMARY KEY CHECK (id = 1), settings TEXT, checksum TEXT)")
-    columns = ", ".join(f"{name} {_sql_type(hint)}" for name, hint in get_type_hints(Outcome).items())
+    columns = ", ".join(f"{name} {_sql_type(hint)}" for name, hint in get_type_hints(TaskOutcome).items())
     connection.execute(f"CREATE TABLE outcomes ({columns}, PRIMARY KEY ({', '.join(KEY)}))")
     connection.execute(
         "CREATE TABLE sessions (id INTEGER PRIMARY KEY, start TEXT, seconds REAL, tasks INTEGER, workers INTEGER, "

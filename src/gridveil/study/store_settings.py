@@ -1,4 +1,4 @@
-"""The settings that a store keeps, and when a study may go on in it."""
+"""The settings recorded in a store, and when a study may resume in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIXED = ("name", "epsilon", "cells", "methods", "solver", "mechanism", "sites")
 
 
 def settings_of(study: Study) -> Settings:
-    """Give a study's settings as plain values, without the folders of one machine."""
+    """Return a study's settings as plain values, without machine-specific folders."""
     return {
         "name": study.name,
         "about": study.about,
@@ -34,13 +34,13 @@ def settings_of(study: Study) -> Settings:
 
 
 def settings_text(settings: Settings) -> tuple[str, str]:
-    """Give settings as text, and its SHA-256."""
+    """Serialise settings to text, and return it with its SHA-256."""
     text = json.dumps(settings, sort_keys=True)
     return text, hashlib.sha256(text.encode()).hexdigest()
 
 
 def merged_settings(path: Path, stored: Settings | None, study: Study) -> Settings:
-    """Give the settings that a store has from now on; a study that does not fit the stored ones is an InputError."""
+    """Merge a study into a store's settings; raise InputError if it does not fit them."""
     wanted = settings_of(study)
     if stored is None:
         return wanted
@@ -59,7 +59,7 @@ def merged_settings(path: Path, stored: Settings | None, study: Study) -> Settin
 
 
 def _network(entry: NetworkEntry) -> dict[str, str | None]:
-    """A file is known by its content, so it may move; a name is known by itself."""
+    """Identify a file by its content, so that it may move, and a name by itself."""
     return {"case": None if entry.checksum else entry.case, "checksum": entry.checksum, "preset": entry.preset}
 
 

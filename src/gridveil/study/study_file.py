@@ -12,9 +12,8 @@ from pathlib import Path
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 from gridveil.privacy.mechanisms.simulation import NoiseSites
-from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.gas.boundary import preset_boundary
-from gridveil.sectors.gas.generator import BUILT_IN as BUILT_IN_GAS
+from gridveil.sectors.registry import file_of
 from gridveil.study.toml_table import TomlTable, choice, positive, read_toml, seed
 
 DATA_VARIABLE = "GRIDVEIL_DATA"
@@ -45,7 +44,7 @@ class NetworkEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Setting:
     """One (α, β): α per unit, β as a share of the true cost."""
 
     alpha: float
@@ -65,12 +64,12 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A whole study, checked, and its networks found."""
+    """A validated study with its networks located."""
 
     name: str
     about: str
     networks: tuple[NetworkEntry, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[Setting, ...]
     """All (α, β) of all grids, each once."""
     epsilon: float
     methods: tuple[Method, ...]
@@ -82,13 +81,13 @@ class Study:
 
 
 def shipped_studies() -> dict[str, Path]:
-    """Give the studies that come with gridveil, by name."""
+    """List the shipped studies by name."""
     folder = Path(str(resources.files("gridveil.study") / "studies"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def describe_shipped() -> list[dict[str, object]]:
-    """Give name, number of networks and purpose of each study that comes with gridveil; needs no networks."""
+    """Describe each shipped study: its name, number of networks and purpose; reads no networks."""
     tables = {name: read_toml(path) for name, path in shipped_studies().items()}
     return [
         {"name": name, "networks": len(table["network"]), "about": table["about"]} for name, table in tables.items()
@@ -96,7 +95,7 @@ def describe_shipped() -> list[dict[str, object]]:
 
 
 def find_study(name_or_path: str) -> Path:
-    """Give the file of a shipped study or of the user's own."""
+    """Locate the file of a shipped study or of the user's own."""
     shipped = shipped_studies()
     path = shipped.get(name_or_path, Path(name_or_path))
     if not path.is_file():
@@ -107,7 +106,7 @@ def find_study(name_or_path: str) -> Path:
 
 
 def read_study(path: Path, data: Path | None = None) -> Study:
-    """Read and check a study. ``data`` is the folder of its networks, if they are not beside it."""
+    """Read and check a study. ``data`` is the folder of its networks, if they are not next to it."""
     folders = _folders(path, data)
     top = TomlTable(read_toml(path), path.name)
     study = Study(
@@ -132,7 +131,7 @@ def read_study(path: Path, data: Path | None = None) -> Study:
 
 
 def _folders(path: Path, data: Path | None) -> list[Path]:
-    """Where networks are looked for: beside the study, then in the data folder, if one is named."""
+    """Folders to search for networks: that of the study, then the data folder, if given."""
     named = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
     if named is not None and not named.is_dir():
         raise InputError(f"{named}: there is no such data folder; correct --data or {DATA_VARIABLE}")
@@ -161,10 +160,10 @@ def _limits(table: TomlTable) -> Limits:
     return limits
 
 
-def _cells(table: TomlTable) -> list[Cell]:
+def _cells(table: TomlTable) -> list[Setting]:
     alphas, betas = table.each("alpha", positive), table.each("beta", _share)
     table.finish()
-    return [Cell(alpha=alpha, beta=beta) for alpha in alphas for beta in betas]
+    return [Setting(alpha=alpha, beta=beta) for alpha in alphas for beta in betas]
 
 
 def _share(table: TomlTable, key: str, value: object) -> float:
@@ -188,7 +187,7 @@ def _network(table: TomlTable, folders: list[Path]) -> NetworkEntry:
     try:
         if preset is not None:
             preset_boundary(preset)
-        if path is None and case not in BUILT_IN_GAS:
+        if path is None:
             _check_name(case, folders)
         return NetworkEntry(
             label=label, case=case, path=path, preset=preset, checksum=_checksum(path) if path is not None else ""
@@ -198,9 +197,9 @@ def _network(table: TomlTable, folders: list[Path]) -> NetworkEntry:
 
 
 def _check_name(case: str, folders: list[Path]) -> None:
-    """Refuse what is neither a file of the study nor a name."""
+    """Refuse what is neither a file nor a known name."""
     if Path(case).name == case and not Path(case).suffix:
-        resolve_case(case)
+        file_of(case)
         return
     where = "beside the study" + (f" or in {folders[1]}" if len(folders) > 1 else "")
     advice = "correct it" if len(folders) > 1 else f"name its folder with --data or {DATA_VARIABLE}"

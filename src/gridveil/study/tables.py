@@ -25,7 +25,7 @@ ROUNDING = 1e-9  # relative; a cost this near outside the band is on its edge
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Our runs of one network and setting beside the paper's mean; ``n`` numbers of ``runs`` runs are averaged."""
+    """Our runs of one network and setting, and the paper's mean; ``n`` numbers of ``runs`` runs are averaged."""
 
     mean: float
     standard_error: float
@@ -67,7 +67,7 @@ class Table:
 
     @property
     def title(self) -> str:
-        """What the table is."""
+        """Title of the table."""
         return f"Table {self.layout.number}, {self.layout.kind}: {self.layout.subject} ({self.fixed}, {self.method})"
 
     @property
@@ -82,12 +82,12 @@ class Table:
 
     @property
     def verdicts(self) -> Counter[Verdict]:
-        """How many cells have which verdict."""
+        """Number of cells per verdict."""
         return Counter(cell.verdict for _, _, cell in self.filled)
 
 
 def available_methods(frame: DataFrame) -> list[str]:
-    """Give the methods in a store; the paper's comes first."""
+    """List the methods in a store, the paper's first."""
     return sorted(frame["method"].unique(), key=lambda method: (method != "bisection", method))
 
 
@@ -96,11 +96,11 @@ def build_tables(
     numbers: Sequence[str] = tuple(LAYOUTS),
     method: str | None = None,
     *,
-    strangers: Collection[str] = (),
+    not_in_paper: Collection[str] = (),
 ) -> list[Table]:
-    """Give the tables of which the store has runs, in the order asked for; by default of the paper's method if it is there.
+    """Build the tables that the store has runs for, in the order requested; by default for the paper's method, if present.
 
-    ``strangers`` are networks that share a name with one of the paper's, but are not it: they are not compared.
+    ``not_in_paper`` are networks that share a name with one of the paper's, but are not it: they are not compared.
     """
     if unknown := [number for number in numbers if number not in LAYOUTS]:
         raise InputError(f"there is no table {unknown[0]}; choose from {', '.join(LAYOUTS)} or all")
@@ -110,14 +110,14 @@ def build_tables(
         raise InputError(f"the store has no run of method {method}; it has {', '.join(methods)}")
     of_method = frame[frame["method"] == method]
     tables = [
-        build_table(of_method[of_method["kind"] == layout.kind], layout, method, strangers)
+        build_table(of_method[of_method["kind"] == layout.kind], layout, method, not_in_paper)
         for layout in map(LAYOUTS.__getitem__, numbers)
         if layout.kind in set(of_method["kind"])
     ]
     return tables
 
 
-def build_table(frame: DataFrame, layout: Layout, method: str, strangers: Collection[str] = ()) -> Table:
+def build_table(frame: DataFrame, layout: Layout, method: str, not_in_paper: Collection[str] = ()) -> Table:
     """Fill one table from the outcomes (one or more) of one kind of network and one method."""
     fixed = "alpha" if layout.varies == "beta" else "beta"
     value = _fixed_value(frame, fixed, layout.varies)
@@ -130,7 +130,7 @@ def build_table(frame: DataFrame, layout: Layout, method: str, strangers: Collec
         for setting in settings
     )
     groups = dict(list(frame.groupby(["network", "epsilon", "solver", layout.varies])))
-    as_paper = {key for key in keys if key.network not in strangers and _same(key.epsilon, EPSILON)}
+    as_paper = {key for key in keys if key.network not in not_in_paper and _same(key.epsilon, EPSILON)}
     if not _same(value, PAPER_SETTING[fixed]):
         as_paper = set()
 
@@ -153,7 +153,7 @@ def build_table(frame: DataFrame, layout: Layout, method: str, strangers: Collec
 
 
 def setting_text(name: str, value: float) -> str:
-    """Give a setting as printed: ``α = 0.1``, ``β = 1 %``."""
+    """Format a setting: ``α = 0.1``, ``β = 1 %``."""
     return f"{SYMBOLS[name]} = {100 * value:g} %" if name == "beta" else f"{SYMBOLS[name]} = {value:g}"
 
 
@@ -178,7 +178,7 @@ def _fixed_value(frame: DataFrame, fixed: str, varies: str) -> float:
 
 
 class RowKey(NamedTuple):
-    """What is never mixed in a mean."""
+    """Key of runs that may be averaged together."""
 
     network: str
     epsilon: float
@@ -213,7 +213,7 @@ def _cell(frame: DataFrame, column: Column, published: PublishedNumber | None) -
     about_cost = quantity.name == "cost_difference"
     band = 100 * column.value if about_cost else math.inf
     mean = float(values.mean()) if len(values) else math.nan
-    comparison = compare(every, failed, published, aim=quantity.aim, spread=quantity.spread, band=band)
+    comparison = compare(every, failed, published, goal=quantity.goal, spread=quantity.spread, band=band)
     return Cell(
         mean=mean,
         standard_error=float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan,

@@ -1,4 +1,4 @@
-"""Is our mean the paper's? Compared in standard errors of both samples, with the paper's rounding."""
+"""Comparison of our means with the paper's, in standard errors of both samples, allowing for the paper's rounding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGREEMENT = 3.0  # standard errors
 
 
 class Verdict(Enum):
-    """How a cell stands to the paper's number."""
+    """Comparison of a cell with the paper's number."""
 
     AGREES = "agrees"
     BETTER = "better"
@@ -24,7 +24,7 @@ class Verdict(Enum):
     TOO_FEW = "too few runs"
 
 
-class Aim(Enum):
+class Goal(Enum):
     """What makes a number better: a smaller one, a smaller violation of β, or nothing (then it agrees or differs)."""
 
     SMALLER = "smaller"
@@ -32,7 +32,7 @@ class Aim(Enum):
     NONE = "none"
 
 
-class Spread(Enum):
+class SpreadModel(Enum):
     """The paper prints no spread: it is taken to be ours, in absolute terms or relative to the mean."""
 
     SAME = "same"
@@ -40,7 +40,7 @@ class Spread(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class PaperComparison:
     """A verdict, and the difference (ours − paper's) in combined standard errors; NaN where nothing was compared."""
 
     verdict: Verdict
@@ -52,10 +52,10 @@ def compare(
     failed: NDArray[np.bool_],
     number: PublishedNumber | None,
     *,
-    aim: Aim,
-    spread: Spread,
+    goal: Goal,
+    spread: SpreadModel,
     band: float = math.inf,
-) -> Comparison:
+) -> PaperComparison:
     """Compare the mean of our runs (shape n, NaN where a run has no value) with the paper's.
 
     Better has to hold even if every failed run had been as bad as our worst run, or the paper's mean if that is worse:
@@ -63,35 +63,35 @@ def compare(
     """
     found = values[np.isfinite(values)]
     if number is None:
-        return Comparison(verdict=Verdict.NO_NUMBER, standard_errors=math.nan)
+        return PaperComparison(verdict=Verdict.NO_NUMBER, standard_errors=math.nan)
     if len(found) < 2:
-        return Comparison(verdict=Verdict.TOO_FEW, standard_errors=math.nan)
+        return PaperComparison(verdict=Verdict.TOO_FEW, standard_errors=math.nan)
     mean, error = float(found.mean()), _combined_error(found, number, spread)
-    worst = max([*found, number.value], key=lambda value: _loss(value, aim, band))
+    worst = max([*found, number.value], key=lambda value: _loss(value, goal, band))
     cautious = np.where(failed | ~np.isfinite(values), worst, values)
-    gain = _loss(number.value, aim, band) - _loss(float(cautious.mean()), aim, band)
+    gain = _loss(number.value, goal, band) - _loss(float(cautious.mean()), goal, band)
     if abs(mean - number.value) <= AGREEMENT * error:
         verdict = Verdict.AGREES
     elif gain > AGREEMENT * error:
         verdict = Verdict.BETTER
     else:
         verdict = Verdict.DIFFERS
-    return Comparison(verdict=verdict, standard_errors=(mean - number.value) / error)
+    return PaperComparison(verdict=verdict, standard_errors=(mean - number.value) / error)
 
 
-def _combined_error(values: NDArray[np.float64], number: PublishedNumber, spread: Spread) -> float:
+def _combined_error(values: NDArray[np.float64], number: PublishedNumber, spread: SpreadModel) -> float:
     """Standard error of the difference of both means: our sample's, the paper's, and the paper's rounding."""
     mean, deviation = float(values.mean()), float(values.std(ddof=1))
-    scale = abs(number.value / mean) if spread is Spread.PROPORTIONAL and mean else 1.0
+    scale = abs(number.value / mean) if spread is SpreadModel.PROPORTIONAL and mean else 1.0
     return math.hypot(deviation / math.sqrt(len(values)), scale * deviation / math.sqrt(RUNS), number.rounding)
 
 
-def _loss(value: float, aim: Aim, band: float) -> float:
-    """What a better number has less of."""
-    match aim:
-        case Aim.SMALLER:
+def _loss(value: float, goal: Goal, band: float) -> float:
+    """Loss of a value: smaller is better."""
+    match goal:
+        case Goal.SMALLER:
             return value
-        case Aim.IN_BAND:
+        case Goal.IN_BAND:
             return max(0.0, abs(value) - band)
-        case Aim.NONE:
+        case Goal.NONE:
             return 0.0

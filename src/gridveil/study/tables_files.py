@@ -1,4 +1,4 @@
-"""Tables as files for other programs: CSV (one line per cell), JSON and Markdown."""
+"""Tables as CSV (one line per cell), JSON and Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridveil.study.tables_text import (
 
 
 def to_csv(tables: Sequence[Table]) -> str:
-    """Give one line per cell, with full precision."""
+    """Render one line per cell, at full precision."""
     rows = [_plain_cell(table, *place) for table in tables for place in table.filled]
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
@@ -31,7 +31,7 @@ def to_csv(tables: Sequence[Table]) -> str:
 
 
 def to_json(table: Table) -> dict[str, object]:
-    """Give a table as one JSON object."""
+    """Convert a table to a JSON object."""
     return {
         "table": table.layout.number,
         "title": table.title,
@@ -43,7 +43,7 @@ def to_json(table: Table) -> dict[str, object]:
 
 
 def to_markdown(tables: Sequence[Table]) -> str:
-    """Give tables for a Markdown document."""
+    """Render tables as Markdown."""
     return "\n\n".join(_markdown(table) for table in tables) + "\n"
 
 

@@ -25,7 +25,7 @@ SPECIAL = {
 
 
 def to_latex(tables: Sequence[Table]) -> str:
-    """Give one floating table after the other."""
+    """Render the tables as floats, one after the other."""
     return "\n\n".join(_latex(table) for table in tables) + "\n"
 
 
@@ -75,5 +75,5 @@ def _latex_paper(cell: Cell) -> str:
 
 
 def escape(text: str) -> str:
-    """Write plain text for LaTeX."""
+    """Escape plain text for LaTeX."""
     return "".join(SPECIAL.get(character, character) for character in text)

@@ -1,4 +1,4 @@
-"""What the paper's six tables hold: which numbers of a run, over which setting, and what would be better."""
+"""Layout of the paper's six tables: which quantities, over which setting, and what counts as better."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.study.outcome import FAILED
-from gridveil.study.tables_compare import Aim, Spread
+from gridveil.study.tables_compare import Goal, SpreadModel
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,8 +26,8 @@ class Quantity:
     method: str
     title: str
     column: str
-    aim: Aim
-    spread: Spread = Spread.SAME
+    goal: Goal
+    spread: SpreadModel = SpreadModel.SAME
     of_point: bool = True
     """Whether it belongs to the point that was found. Time does not: a run that ended without one took its time too."""
 
@@ -65,23 +65,23 @@ EFFORT = tuple(
         method="bilevel",
         title=title,
         column=name,
-        aim=Aim.SMALLER,
-        spread=Spread.PROPORTIONAL,
+        goal=Goal.SMALLER,
+        spread=SpreadModel.PROPORTIONAL,
         of_point=False,
     )
     for name, title in (("seconds", "Time (s)"), ("optimisations", "Optimisations"))
 )
 COSTS = tuple(
-    Quantity(name="cost_difference", method=method, title=title, column=column, aim=Aim.IN_BAND)
+    Quantity(name="cost_difference", method=method, title=title, column=column, goal=Goal.IN_BAND)
     for method, title, column in (("bilevel", "Bilevel", "cost"), ("highpoint", "High point", "highpoint_cost"))
 )
 DISTANCES = tuple(
-    Quantity(name="distance", method=method, title=title, column=column, aim=aim)
-    for method, title, column, aim in (
-        ("bilevel", "Bilevel", "released_distance", Aim.SMALLER),
-        ("highpoint", "High point", "highpoint_distance", Aim.SMALLER),
+    Quantity(name="distance", method=method, title=title, column=column, goal=goal)
+    for method, title, column, goal in (
+        ("bilevel", "Bilevel", "released_distance", Goal.SMALLER),
+        ("highpoint", "High point", "highpoint_distance", Goal.SMALLER),
         # Nobody chooses the noise: less of it than in the paper is luck or another mechanism, and no improvement.
-        ("laplace", "Laplace", "noisy_distance", Aim.NONE),
+        ("laplace", "Laplace", "noisy_distance", Goal.NONE),
     )
 )
 

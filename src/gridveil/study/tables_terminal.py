@@ -1,4 +1,4 @@
-"""Tables on a terminal: two lines per network, ours and below it the paper's with the verdict in colour."""
+"""Tables on a terminal: per network, our line and below it the paper's, with coloured verdicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE_WIDTH = 120  # characters, where no terminal says otherwise
 
 
 def to_terminal(tables: Sequence[Table]) -> str:
-    """Give tables as plain text for a file or a pipe."""
+    """Render tables as plain text for a file or a pipe."""
     console = Console(width=FILE_WIDTH, no_color=True, force_terminal=False)
     with console.capture() as captured:
         print_tables(tables, console)

@@ -1,4 +1,4 @@
-"""Tables in words: how a cell, a summary and the notes below are written, shared by all formats."""
+"""Text of cells, summaries and notes, shared by all table formats."""
 
 from __future__ import annotations
 

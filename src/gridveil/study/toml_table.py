@@ -1,4 +1,4 @@
-"""Reading a TOML table key by key: what is wrong with a value becomes one line that names the file, the table and the key."""
+"""Validated reading of TOML tables: an error is one line that names the file, the table and the key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TomlTable:
         self._known: list[str] = []
 
     def wrong(self, problem: str) -> InputError:
-        """Give the error for this table."""
+        """Create an error that names this table."""
         return InputError(f"{self._where}: {problem}")
 
     def has(self, key: str) -> bool:
@@ -48,43 +48,43 @@ class TomlTable:
         return self._values[key]
 
     def text(self, key: str) -> str:
-        """Give one line of printable text that is not empty."""
+        """Read one non-empty line of printable text."""
         value = self._get(key)
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise self.wrong(f"{key} must be one line of text in quotes")
         return value
 
     def positive(self, key: str) -> float:
-        """Give a positive, finite number."""
+        """Read a positive, finite number."""
         return positive(self, key, self._get(key))
 
     def count(self, key: str, most: int) -> int:
-        """Give a whole number from 1 to ``most``."""
+        """Read an integer from 1 to ``most``."""
         value = self._get(key)
         if not _is_whole(value) or not 1 <= value <= most:
             raise self.wrong(f"{key} must be a whole number from 1 to {most}")
         return int(value)
 
     def choice(self, key: str, choices: type[Choice]) -> Choice:
-        """Give one of the values of an enumeration."""
+        """Read a value of an enumeration."""
         return choice(self, key, self._get(key), choices)
 
     def each(self, key: str, read: Callable[[TomlTable, str, Any], Value]) -> tuple[Value, ...]:
-        """Give a list that is not empty, each value read by itself; repeated values count once."""
+        """Read a non-empty list value by value; duplicates are dropped."""
         values = self._get(key)
         if not isinstance(values, list) or not values:
             raise self.wrong(f"{key} must be a list that is not empty, such as [...]")
         return tuple(dict.fromkeys(read(self, key, value) for value in values))
 
     def table(self, key: str) -> TomlTable:
-        """Give the table under a key."""
+        """Read the table under a key."""
         value = self._get(key)
         if not isinstance(value, dict):
             raise self.wrong(f"{key} must be a table, written [{key}]")
         return TomlTable(value, f"{self._where}: {key}")
 
     def tables(self, key: str) -> list[TomlTable]:
-        """Give the tables of a list that is not empty."""
+        """Read a non-empty list of tables."""
         values = self._get(key)
         if not isinstance(values, list) or not values or not all(isinstance(value, dict) for value in values):
             raise self.wrong(f"{key} must be one or more tables, each written [[{key}]]")
@@ -95,7 +95,7 @@ class TomlTable:
         return isinstance(self._values.get(key), list)
 
     def finish(self) -> None:
-        """Refuse keys that nobody asked for."""
+        """Refuse unknown keys."""
         for key in self._values:
             if key not in self._known:
                 raise self.wrong(f"unknown key {key!r}; known are {', '.join(dict.fromkeys(self._known))}")

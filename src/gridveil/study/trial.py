@@ -13,40 +13,44 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gridveil import __version__
-from gridveil.bilevel.methods.algorithm1 import solve_bilevel
-from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.bilevel.methods import method_named
 from gridveil.bilevel.result import BilevelResult, Step
-from gridveil.core.band import TargetSource, Tolerance
+from gridveil.core.band import CostTarget, Tolerance
+from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import GridveilError, NoReleaseError
 from gridveil.core.methods import Method, Solver
 from gridveil.core.parallel import Failure, failure_of
-from gridveil.privacy.curator import distance_to_truth, solve_true
+from gridveil.privacy.curator import Curator, published_values
 from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
-from gridveil.privacy.noisy import NoisyDemand
+from gridveil.privacy.noisy import NoisyData
+from gridveil.programs import ParametricProgram
 from gridveil.sectors.gas.boundary import preset_boundary
-from gridveil.sectors.gas.network import GasNetwork
-from gridveil.sectors.load import load_case
-from gridveil.sectors.model import build_model
-from gridveil.solvers.choose import engine_for
-from gridveil.solvers.ipopt import Engine
-from gridveil.study.outcome import FAILED, Outcome
+from gridveil.sectors.registry import build_model, load_case, sector_of
+from gridveil.solvers.backend import Answer, Backend, Capabilities, Effort, HalfSpace, Start
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
+from gridveil.study.outcome import FAILED, TaskOutcome
 from gridveil.study.study_file import NetworkEntry
 
 if TYPE_CHECKING:
     from gridveil.sectors.case import Case
     from gridveil.sectors.model import Model
 
-Rows = Generator[tuple[int, Outcome | Failure], None, None]
+Vector = NDArray[np.float64]
+Rows = Generator[tuple[int, TaskOutcome | Failure], None, None]
 """What an engine gives: the position of a job, and its row or why there is none."""
 PACKAGES = ("numpy", "casadi", "numba")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialNetwork:
-    """A network of a study and what is known of it before it is compiled."""
+    """A network of a study before it is compiled."""
 
     entry: NetworkEntry
     solver: Solver
@@ -58,7 +62,7 @@ class TrialNetwork:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What one row is about, besides its network."""
+    """The settings of one row, besides its network."""
 
     alpha: float
     beta: float
@@ -69,20 +73,20 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What is the same for all tasks: who receives noise, and how long a release may take (seconds)."""
+    """Settings common to all tasks: which sites receive noise, and the time limit of a release (seconds)."""
 
     sites: NoiseSites
     task_seconds: float | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Prepared:
+class PreparedNetwork:
     """A compiled network and its true optimum: the state that a worker keeps."""
 
     network: TrialNetwork
     case: Case
     model: Model
-    engine: Engine
+    backend: Backend
     true_cost: float
     true_seconds: float
 
@@ -97,44 +101,45 @@ def load_network(entry: NetworkEntry) -> Case:
 
 
 def inspect_network(entry: NetworkEntry, solver: Solver) -> TrialNetwork:
-    """Read a network, which checks it, and say how large it is."""
+    """Read and check a network, and determine its size."""
     case = load_network(entry)
-    gas = isinstance(case.network, GasNetwork)
+    sector = sector_of(case.network)
     return TrialNetwork(
         entry=entry,
-        solver=Solver.IPOPT if gas else solver,
-        kind="gas" if gas else "power",
-        buses=case.network.n_junction if isinstance(case.network, GasNetwork) else len(case.network.bus.id),
-        sites=len(case.demand),
+        solver=solver if sector.structured else Solver.IPOPT,
+        kind=sector.kind,
+        buses=sector.size(case.network),
+        sites=len(case.values),
     )
 
 
-def prepare(network: TrialNetwork) -> Prepared:
+def prepare(network: TrialNetwork) -> PreparedNetwork:
     """Compile a network and solve O(d°), twice: the first solve ever also loads compiled code, so the second is timed."""
     case = load_network(network.entry)
     model = build_model(case.network)
-    engine = engine_for(case.network, model, network.solver)
-    solve_true(case, model, engine.solve_afresh)
-    true = solve_true(case, model, engine.solve_afresh)
+    backend = backend_for(model, network.solver)
+    d = model.layout.to_program(published_values(case))
+    Solves(backend).afresh(d)
+    true = Solves(backend).afresh(d)
     if not true.converged:
         raise NoReleaseError(f"the optimal flow at the network's own demands was not solved ({true.status.value})")
-    return Prepared(
-        network=network, case=case, model=model, engine=engine, true_cost=true.cost, true_seconds=true.seconds
+    return PreparedNetwork(
+        network=network, case=case, model=model, backend=backend, true_cost=true.cost, true_seconds=true.seconds
     )
 
 
 def noise_stream(label: str, seed: int) -> int:
-    """Give each network a stream of its own: with a common one, a lucky draw would repeat in every row of a table.
+    """Seed a separate stream per network: with a common one, a lucky draw would repeat in every row of a table.
 
     α, β and method do not enter: all of them see the same noise, scaled by α.
     """
     return zlib.crc32(f"{label} {seed}".encode())
 
 
-def run_trial(rules: Rules, prepared: Prepared, task: Task) -> Outcome:
-    """Draw simulated noise, repair it, and measure. Whatever goes wrong in the repair is a row with its reason."""
+def run_trial(rules: Rules, prepared: PreparedNetwork, task: Task) -> TaskOutcome:
+    """Draw simulated noise, repair it, and measure. A failed repair becomes a row with its reason."""
     noisy = simulate_laplace(
-        prepared.case.demand,
+        prepared.case.values,
         epsilon=task.epsilon,
         alpha=task.alpha,
         seed=noise_stream(prepared.network.entry.label, task.seed),
@@ -143,7 +148,7 @@ def run_trial(rules: Rules, prepared: Prepared, task: Task) -> Outcome:
     known = {
         "true_cost": prepared.true_cost,
         "true_seconds": prepared.true_seconds,
-        "noisy_distance": distance_to_truth(prepared.case, noisy.values),
+        "noisy_distance": Curator(prepared.case).distance(noisy.values),
     }
     clock = time.perf_counter()
     try:
@@ -154,8 +159,8 @@ def run_trial(rules: Rules, prepared: Prepared, task: Task) -> Outcome:
     return _row(prepared.network, task, **known, **_measured(prepared, noisy, result))
 
 
-def failed_outcome(network: TrialNetwork, task: Task, reason: str, **known: Any) -> Outcome:
-    """Give the row of a task without a result; ``known`` are the fields that are known all the same."""
+def failed_outcome(network: TrialNetwork, task: Task, reason: str, **known: Any) -> TaskOutcome:
+    """Build the row of a task without a result; ``known`` holds the fields that are known nevertheless."""
     empty = {
         "verified": False,
         "ending": FAILED,
@@ -179,34 +184,79 @@ def failed_outcome(network: TrialNetwork, task: Task, reason: str, **known: Any)
     return _row(network, task, **(empty | known))
 
 
-def _solve(rules: Rules, prepared: Prepared, task: Task, noisy: NoisyDemand) -> BilevelResult:
-    target = Tolerance(task.beta, relative=True).around(prepared.true_cost, TargetSource.PUBLIC)
-    engine = prepared.engine
+def _solve(rules: Rules, prepared: PreparedNetwork, task: Task, noisy: NoisyData) -> BilevelResult:
+    target = Tolerance(task.beta, relative=True).around(prepared.true_cost, CostTargetMode.PUBLIC)
+    backend = prepared.backend
     if rules.task_seconds is not None:
-        engine = cast(Engine, _WithDeadline(engine, rules.task_seconds))
-    solve = solve_auto if task.method is Method.AUTO else solve_bilevel
-    return solve(engine, prepared.model.layout.to_program(noisy.values), target)
+        backend = _WithDeadline(backend, rules.task_seconds)
+    return method_named(task.method)(backend, prepared.model.layout.to_program(noisy.values), target)
 
 
 class _WithDeadline:
-    """An engine that refuses to begin another solve when the time is up."""
+    """A backend that refuses to start another solve after its deadline."""
 
-    def __init__(self, engine: Engine, seconds: float) -> None:
-        self._engine = engine
+    def __init__(self, backend: Backend, seconds: float) -> None:
+        self._inner = backend
         self._seconds = seconds
         self._end = time.perf_counter() + seconds
 
-    def __getattr__(self, name: str) -> Any:
+    @property
+    def name(self) -> str:
+        """Name of the backend."""
+        return self._inner.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do."""
+        return self._inner.capabilities
+
+    @property
+    def program(self) -> ParametricProgram:
+        """The program of the backend."""
+        return self._inner.program
+
+    def prepare(self) -> None:
+        """Prepare the backend."""
+        self._in_time.prepare()
+
+    def portable(self, start: Start) -> bool:
+        """Whether the backend says so."""
+        return self._inner.portable(start)
+
+    def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
+        """O(d)."""
+        return self._in_time.dispatch(d, start=start, effort=effort)
+
+    def nearest(
+        self, noisy: Vector, band: CostTarget | None, *, start: Start | None = None, effort: Effort | None = None
+    ) -> Answer:
+        """HPR."""
+        return self._in_time.nearest(noisy, band, start=start, effort=effort)
+
+    def cut(
+        self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR
+    ) -> Answer:
+        """HPR within a half-space."""
+        return self._in_time.cut(noisy, band, half_space, start=start, effort=effort)
+
+    def push(
+        self, noisy: Vector, band: CostTarget, delta: float, *, start: Start, effort: Effort = Effort.NEAR
+    ) -> Answer:
+        """O↑(δ)."""
+        return self._in_time.push(noisy, band, delta, start=start, effort=effort)
+
+    @property
+    def _in_time(self) -> Backend:
         if time.perf_counter() > self._end:
             raise OutOfTimeError(f"longer than the study's limit of {self._seconds:g} s")
-        return getattr(self._engine, name)
+        return self._inner
 
 
-def _measured(prepared: Prepared, noisy: NoisyDemand, result: BilevelResult) -> dict[str, Any]:
+def _measured(prepared: PreparedNetwork, noisy: NoisyData, result: BilevelResult) -> dict[str, Any]:
     layout, high = prepared.model.layout, result.highpoint
 
     def distance(d: Any) -> float:
-        return distance_to_truth(prepared.case, layout.to_sites(d, noisy.values))
+        return Curator(prepared.case).distance(layout.to_sites(d, noisy.values))
 
     return {
         "verified": result.verified,
@@ -227,8 +277,8 @@ def _measured(prepared: Prepared, noisy: NoisyDemand, result: BilevelResult) -> 
     }
 
 
-def _row(network: TrialNetwork, task: Task, **measured: Any) -> Outcome:
-    return Outcome(
+def _row(network: TrialNetwork, task: Task, **measured: Any) -> TaskOutcome:
+    return TaskOutcome(
         network=network.entry.label,
         kind=network.kind,
         buses=network.buses,
@@ -266,6 +316,6 @@ def _number(value: float) -> float | None:
 
 @cache
 def versions() -> str:
-    """Give, as JSON, the versions of what computes the numbers."""
+    """Return the versions of the software that computes the numbers, as JSON."""
     found = {"gridveil": __version__, "python": platform.python_version()}
     return json.dumps(found | {name: metadata.version(name) for name in PACKAGES})

@@ -1,1 +1,1 @@
-"""The contestants, one per module, each with nothing but what it needs."""
+"""The contestants, one per module, each importing only what it needs."""

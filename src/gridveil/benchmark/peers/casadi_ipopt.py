@@ -1,23 +1,24 @@
-"""Our CasADi model and the Ipopt of its wheel: what solves everything that the structured solver does not."""
+"""gridveil's CasADi model with the Ipopt in CasADi's wheel: the fallback for whatever the structured solver does not solve."""
 
 from __future__ import annotations
 
-from gridveil.benchmark.contestant import Answer, Contestant, Floats, Point, Problem
+from gridveil.benchmark.contestant import BenchProblem, Contestant, ContestantAnswer, Floats, Point
 from gridveil.programs import Follower, FollowerSolution
-from gridveil.sectors.model import build_model
 from gridveil.sectors.power.network import PowerNetwork
+from gridveil.sectors.registry import build_model
+from gridveil.solvers.backend import Answer
 
 
 class CasadiIpopt(Contestant):
     """Follower on O(d)."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchProblem) -> None:
         self._network, self._demand = problem.network, problem.served_demand
         self._follower: Follower
         self._solution: FollowerSolution
 
     def build(self) -> None:
-        """Write the program down and compile its derivatives."""
+        """Build the program and compile its derivatives."""
         self._follower = Follower(build_model(self._network).program)
         _ = self._follower.build_seconds
 
@@ -25,14 +26,14 @@ class CasadiIpopt(Contestant):
         """Solve from the flat start."""
         self._solution = self._follower.solve(self._demand)
 
-    def answer(self) -> Answer:
+    def answer(self) -> ContestantAnswer:
         """Read the solution."""
         return read_follower(self._network, self._solution)
 
 
-def read_follower(network: PowerNetwork, found: FollowerSolution) -> Answer:
+def read_follower(network: PowerNetwork, found: FollowerSolution | Answer) -> ContestantAnswer:
     """Split a follower's x into angles, magnitudes, active and reactive generation."""
-    return Answer(
+    return ContestantAnswer(
         converged=found.converged,
         detail=found.status.value,
         cost=found.cost,

@@ -1,4 +1,4 @@
-"""The file as MATPOWER arrays, for the tools that start from those."""
+"""The case file as MATPOWER arrays, for tools that take these."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import powerio
 
-from gridveil.benchmark.contestant import NotApplicableError, Problem
+from gridveil.benchmark.contestant import BenchProblem, NotApplicableError
 
 BUS_ID, GEN_BUS = 0, 0
 PIPS_OPTIONS = dict.fromkeys(("PDIPM_FEASTOL", "PDIPM_GRADTOL", "PDIPM_COMPTOL", "PDIPM_COSTTOL"), 1e-6)
 
 
-def matpower_arrays(problem: Problem) -> dict[str, Any]:
-    """Give baseMVA, bus, gen, branch and gencost of the file, whose buses and generators must be in the network's order."""
+def matpower_arrays(problem: BenchProblem) -> dict[str, Any]:
+    """Return baseMVA, bus, gen, branch and gencost of the file, whose buses and generators must be in the network's order."""
     arrays: dict[str, Any] = powerio.parse(str(problem.path)).value.to_ppc()
     network = problem.network
     same = np.array_equal(arrays["bus"][:, BUS_ID], network.bus.id) and np.array_equal(

@@ -14,14 +14,14 @@ import numpy as np
 import pandapower
 from pandapower.converter.pypower import from_ppc
 
-from gridveil.benchmark.contestant import Answer, Contestant, Point, Problem
+from gridveil.benchmark.contestant import BenchProblem, Contestant, ContestantAnswer, Point
 from gridveil.benchmark.peers.matpower_arrays import PIPS_OPTIONS, matpower_arrays
 
 
 class PandapowerOpp(Contestant):
     """``build`` converts the case to pandapower's tables; ``runopp`` cannot be divided further."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchProblem) -> None:
         warnings.simplefilter("ignore")
         logging.disable()
         self._arrays = matpower_arrays(problem)
@@ -42,10 +42,10 @@ class PandapowerOpp(Contestant):
         except pandapower.OPFNotConverged:
             self._converged = False
 
-    def answer(self) -> Answer:
+    def answer(self) -> ContestantAnswer:
         """Read the result tables."""
         raw = self._net._ppc_opf.get("raw")
-        return Answer(
+        return ContestantAnswer(
             converged=self._converged,
             detail="converged" if self._converged else "runopp did not converge",
             cost=float(self._net.res_cost) if self._converged else float("nan"),

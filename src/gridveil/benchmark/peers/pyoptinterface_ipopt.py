@@ -17,7 +17,7 @@ import pyoptinterface as poi
 from pyoptinterface import ipopt, nl
 from scipy.sparse import coo_array
 
-from gridveil.benchmark.contestant import Answer, Contestant, Floats, NotApplicableError, Point, Problem
+from gridveil.benchmark.contestant import BenchProblem, Contestant, ContestantAnswer, Floats, NotApplicableError, Point
 from gridveil.sectors.power.network import Grid
 
 MOST_ITERATIONS = 500
@@ -28,13 +28,13 @@ LIBRARIES = ("libipopt.so", "libipopt.3.dylib", "libipopt.dylib", "libipopt-3.dl
 class PyOptInterfaceIpopt(Contestant):
     """The same Ipopt with the same options as CasADi's, on derivatives of another kind."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchProblem) -> None:
         folder = Path(casadi.__file__).parent
         if not any(ipopt.load_library(str(folder / name)) for name in LIBRARIES if (folder / name).exists()):
             raise NotApplicableError("the casadi wheel has no Ipopt library that PyOptInterface can load")
         self._grid = problem.network.grid
         if np.any(self._grid.generator.cost.polynomial[3:] != 0):
-            raise NotApplicableError("costs of a degree above two are not written down here")
+            raise NotApplicableError("costs of degree above two are not implemented here")
         self._demand = problem.served_demand
         self._report = tempfile.NamedTemporaryFile(suffix=".txt")  # noqa: SIM115 (lives as long as the contestant)
         self._model: Any
@@ -44,9 +44,9 @@ class PyOptInterfaceIpopt(Contestant):
         self._qg: list[Any]
 
     def build(self) -> None:
-        """Write the model down and compile it, which happens in the first call of ``optimize``: here without iterations."""
+        """Build and compile the model, which happens in the first call of ``optimize``: here without iterations."""
         self._model = ipopt.Model(jit="LLVM")
-        # The summary is the only place where the number of iterations is told.
+        # The summary is the only place that states the number of iterations.
         report: dict[str, Any] = {"output_file": self._report.name, "file_print_level": 3}
         for name, value in (OPTIONS | report | {"max_iter": 0}).items():
             self._model.set_raw_parameter(name, value)
@@ -61,11 +61,11 @@ class PyOptInterfaceIpopt(Contestant):
         """Run Ipopt from the flat start."""
         self._model.optimize()
 
-    def answer(self) -> Answer:
+    def answer(self) -> ContestantAnswer:
         """Read the variables, and the iterations from the summary."""
         status = self._model.get_model_attribute(poi.ModelAttribute.TerminationStatus)
         count = re.findall(r"Number of Iterations\.*: *(\d+)", Path(self._report.name).read_text())
-        return Answer(
+        return ContestantAnswer(
             converged=status == poi.TerminationStatusCode.LOCALLY_SOLVED,
             detail=status.name.lower().replace("_", " "),
             cost=float(self._model.get_model_attribute(poi.ModelAttribute.ObjectiveValue)),

@@ -1,4 +1,4 @@
-"""PYPOWER's AC optimal power flow with its default solver PIPS, with model and solve apart."""
+"""PYPOWER's AC optimal power flow with its default solver PIPS, modelling and solving timed separately."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pypower.opf_args import opf_args2
 from pypower.opf_execute import opf_execute
 from pypower.opf_setup import opf_setup
 
-from gridveil.benchmark.contestant import Answer, Contestant, Point, Problem
+from gridveil.benchmark.contestant import BenchProblem, Contestant, ContestantAnswer, Point
 from gridveil.benchmark.peers.matpower_arrays import PIPS_OPTIONS, matpower_arrays
 
 
 class PypowerOpf(Contestant):
     """What ``pypower.api.opf`` does, in its two halves."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchProblem) -> None:
         warnings.simplefilter("ignore")
         self._arrays = matpower_arrays(problem)
         self._base = problem.network.base_mva
@@ -44,10 +44,10 @@ class PypowerOpf(Contestant):
         """Run PIPS from the middle of the bounds."""
         self._result, self._success, self._raw = opf_execute(self._model, self._options)
 
-    def answer(self) -> Answer:
+    def answer(self) -> ContestantAnswer:
         """Read the internal arrays: their buses are those in service, in file order; generators are sorted by bus."""
         bus, generator = self._result["bus"], self._result["gen"][self._result["order"]["gen"]["i2e"]]
-        return Answer(
+        return ContestantAnswer(
             converged=bool(self._success),
             detail="converged" if self._success else "PIPS did not converge",
             cost=float(self._result["f"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridveil.benchmark.contestant import Answer, Contestant, Point, Problem
+from gridveil.benchmark.contestant import BenchProblem, Contestant, ContestantAnswer, Point
 from gridveil.sectors.power.arrays import structured_arrays
 from gridveil.solvers.structured import Dispatch, Solution, StructuredSolver, warm_up
 
@@ -12,7 +12,7 @@ from gridveil.solvers.structured import Dispatch, Solution, StructuredSolver, wa
 class Structured(Contestant):
     """StructuredSolver on O(d). Loading its compiled code from disk counts as an import."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchProblem) -> None:
         warm_up()
         self._network = problem.network
         demand_p, demand_q = np.split(problem.served_demand, 2)
@@ -29,10 +29,10 @@ class Structured(Contestant):
         """Solve cold, with the independent check that every solve ends with."""
         self._solution = self._solver.solve(self._task)
 
-    def answer(self) -> Answer:
+    def answer(self) -> ContestantAnswer:
         """Read the solution."""
         found = self._solution
-        return Answer(
+        return ContestantAnswer(
             converged=found.converged,
             detail=found.status.value,
             cost=found.cost,

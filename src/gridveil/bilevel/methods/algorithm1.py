@@ -5,54 +5,49 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
-from gridveil.bilevel.run import Run
+from gridveil.bilevel.run import MethodRun
 from gridveil.core.band import CostTarget
-from gridveil.solvers.ipopt import Engine
+from gridveil.solvers.backend import Backend
 
 Vector = NDArray[np.float64]
 
-ETA = 1e-3  # the paper's convergence parameter, on δ
-CALL_LIMIT = 3000  # the paper's limit on calls to O↑
-FAILURE_LIMIT = 12  # doublings in a row that may fail before the search for a bracket ends
-BALL_SLACK = (
-    1e-3  # relative: farther inside its ball than this (more than rounding), O↑ gains nothing from a larger one
-)
-PROBES = (0.5, 0.75, 0.25, 0.9)  # where in the bracket to look, should the middle not converge
+DEFAULTS = BisectionSettings()
 
 
 def solve_bilevel(
-    engine: Engine, noisy: Vector, target: CostTarget, *, eta: float = ETA, call_limit: int = CALL_LIMIT
+    backend: Backend, noisy: Vector, target: CostTarget, settings: BisectionSettings = DEFAULTS
 ) -> BilevelResult:
     """(BL): find d* near d̃ with O(d*) in the band. A solve that fails never moves the bracket."""
-    run = Run(engine, noisy, target)
-    return run.finish(run.start_from_highpoint() or double_and_bisect(run, eta, call_limit))
+    run = MethodRun(backend, noisy, target)
+    return run.finish(run.start_from_highpoint() or double_and_bisect(run, settings))
 
 
-def double_and_bisect(run: Run, eta: float, call_limit: int) -> Ending:
+def double_and_bisect(run: MethodRun, settings: BisectionSettings) -> Ending:
     """Double the radius until O↑ reaches the band (Lemma 1 says it does, if O is monotone), then bisect."""
-    radius = max(2 * run.lower, eta)
+    radius = max(2 * run.lower, settings.eta)
     failures = 0
-    while run.calls < call_limit and failures < FAILURE_LIMIT:
+    while run.calls < settings.call_limit and failures < settings.failure_limit:
         joint, follower = run.push(StepKind.DOUBLING, radius)
         if run.best is not None:
-            return _bisect(run, eta, call_limit)
+            return _bisect(run, settings)
         if follower is None or follower.cost > run.band.upper:
             failures += 1
         else:
             failures = 0
             run.lower = radius
-            if joint.delta < (1 - BALL_SLACK) * radius:
+            if joint.delta < (1 - settings.ball_slack) * radius:
                 return Ending.NO_BRACKET
         radius *= 2
     return Ending.NO_BRACKET
 
 
-def _bisect(run: Run, eta: float, call_limit: int) -> Ending:
+def _bisect(run: MethodRun, settings: BisectionSettings) -> Ending:
     """The loop of Algorithm 1: O↑ in the middle of the bracket moves its upper end in, or its lower end out (Lemma 2)."""
-    while run.upper - run.lower > eta:
-        for share in PROBES:
-            if run.calls >= call_limit:
+    while run.upper - run.lower > settings.eta:
+        for share in settings.probes:
+            if run.calls >= settings.call_limit:
                 return Ending.CALL_LIMIT
             radius = run.lower + share * (run.upper - run.lower)
             _, follower = run.push(StepKind.BISECTION, radius)

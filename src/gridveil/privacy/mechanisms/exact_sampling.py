@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,7 @@ class EntropySource(Protocol):
     """A source of independent uniform bytes."""
 
     def read(self, count: int) -> bytes:
-        """Give ``count`` fresh bytes."""
+        """Return ``count`` fresh bytes."""
         ...
 
 
@@ -56,21 +55,32 @@ class SystemEntropy:
     """The operating system's cryptographic random bytes: the only source whose draws are private."""
 
     def read(self, count: int) -> bytes:
-        """Give ``count`` fresh bytes of the operating system."""
+        """Return ``count`` fresh bytes from the operating system."""
         return os.urandom(count)
 
 
 SYSTEM_ENTROPY = SystemEntropy()
 
 
+class SeededEntropy:
+    """Bytes that a seed determines: for simulations, which protect nobody."""
+
+    def __init__(self, *seed: int) -> None:
+        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+
+    def read(self, count: int) -> bytes:
+        """Read the next ``count`` bytes of the stream."""
+        return self._generator.bytes(count)
+
+
 def exp_minus_root_bounds(square: Fraction, bits: int) -> tuple[int, int]:
-    """Give integers (low, high) with low ≤ 2^bits·exp(-√square) ≤ high."""
+    """Compute integers (low, high) with low ≤ 2^bits·exp(-√square) ≤ high."""
     root = math.isqrt((square.numerator << 2 * bits) // square.denominator)
     return _exp_minus_bounds(root + 1, bits)[0], _exp_minus_bounds(root, bits)[1]
 
 
 def _exp_minus_bounds(argument: int, bits: int) -> tuple[int, int]:
-    """Give integers (low, high) with low ≤ 2^bits·exp(-argument/2^bits) ≤ high, by directed rounding throughout."""
+    """Compute integers (low, high) with low ≤ 2^bits·exp(-argument/2^bits) ≤ high, by directed rounding throughout."""
     if argument >= bits << bits:
         return 0, 1  # exp(-bits) < 2^-bits
     halvings = (argument >> bits).bit_length() + 1
@@ -112,7 +122,7 @@ def coin_accepts(*, square: Fraction, doublings: int, coin: int, entropy: Entrop
 def approximate_acceptance(
     rate: float, offsets: NDArray[np.float64], doublings: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Give 2^doublings·exp(-rate·|offset|₂) within 2^-41, from correctly rounded float operations only (section 4).
+    """Compute 2^doublings·exp(-rate·|offset|₂) within 2^-41, from correctly rounded float operations only (section 4).
 
     ``offsets`` has shape (d, n), ``doublings`` shape (n,); |offset| < 2^53 and doublings ≤ 126.
     """
@@ -137,7 +147,7 @@ class RadialLaplaceSampler:
 
     @property
     def cell_bits(self) -> int:
-        """Give the smallest b with rate·2^b ≥ 1: proposals fall off by one half every 2^b lattice steps (section 3)."""
+        """Smallest b with rate·2^b ≥ 1: proposals halve every 2^b lattice steps (section 3)."""
         return (math.ceil(1 / self.rate) - 1).bit_length()
 
     def draw(self, count: int, entropy: EntropySource) -> NDArray[np.int64]:
@@ -150,7 +160,7 @@ class RadialLaplaceSampler:
         return np.concatenate(accepted)
 
     def _draw_block(self, proposals: int, entropy: EntropySource) -> NDArray[np.int64]:
-        """Make proposals from fresh entropy and give the accepted ones, shape (≤ proposals, dimension)."""
+        """Draw proposals from fresh entropy and return the accepted ones, shape (≤ proposals, dimension)."""
         raw = entropy.read(8 * (self.dimension + 1) * proposals)
         words = np.frombuffer(raw, dtype="<u8").reshape(self.dimension + 1, proposals)
         offsets, runs = self._decode(words[:-1])
@@ -172,7 +182,7 @@ class RadialLaplaceSampler:
         return WORD_BITS - 1 - self.cell_bits
 
     def _decode(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Give the proposed offsets and the lengths of their runs of zeros, each of the shape of ``words``.
+        """Return the proposed offsets and the lengths of their runs of zeros, each of the shape of ``words``.
 
         From low to high bits a word holds the place in the cell, the run of zeros that counts the cells, and the sign.
         """
@@ -219,25 +229,27 @@ def positive_fraction(value: ExactNumber, name: str) -> Fraction:
 
 
 def nearest_index(values: NDArray[np.float64], step: Fraction) -> NDArray[np.int64]:
-    """Round each value/step to the nearest integer (ties to even), exactly: int64, the shape of ``values``."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        quotients = values / float(step)
-    for unusable, reason in (
-        (~np.isfinite(values), "is not a finite number: mend the input"),
-        (~(np.abs(quotients) <= LARGEST_INPUT_INDEX), "is too large for the lattice step: choose a larger step"),
-    ):
-        if unusable.any():
-            raise InputError(f"the value at position {int(np.argwhere(unusable)[0][0])} {reason}")
+    """Round each value/step to the nearest integer (ties to even), exactly: int64, the shape of ``values``.
+
+    Values beyond 2^52 steps are clamped there: clamping never increases the distance between two values, and a failure
+    that depends on the truth would tell something about it.
+    """
+    if not np.all(np.isfinite(values)):
+        raise InputError("a value is not a finite number: mend the input")
+    with np.errstate(over="ignore"):
+        quotients = np.clip(values / float(step), -float(LARGEST_INPUT_INDEX), float(LARGEST_INPUT_INDEX))
     nearest = np.rint(quotients)
     # The quotient is within |quotient|·2^-51 of the truth, so only values this near a half need exact rounding.
     doubtful = np.abs(np.abs(quotients - nearest) - 0.5) <= np.abs(quotients) * 2.0**-50
     index = nearest.astype(np.int64)
-    index[doubtful] = [round(Fraction(value) / step) for value in values[doubtful].tolist()]
+    index[doubtful & (np.abs(quotients) < LARGEST_INPUT_INDEX)] = [
+        round(Fraction(value) / step) for value in values[doubtful & (np.abs(quotients) < LARGEST_INPUT_INDEX)].tolist()
+    ]
     return index
 
 
 def suggested_step(*, epsilon: ExactNumber, alpha: ExactNumber) -> Fraction:
-    """Give a lattice step from public parameters: the largest power of two ≤ min(alpha, alpha/epsilon)/1000.
+    """Choose a lattice step from public parameters: the largest power of two ≤ min(alpha, alpha/epsilon)/1000.
 
     Rounding then adds less than 0.15 % to the noise scale, and lattice points are floats without rounding error.
     """
@@ -245,98 +257,3 @@ def suggested_step(*, epsilon: ExactNumber, alpha: ExactNumber) -> Fraction:
     exponent = limit.numerator.bit_length() - limit.denominator.bit_length()
     power = Fraction(2) ** exponent
     return power if power <= limit else power / 2
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LatticeNoise:
-    """What a mechanism gives for n sites: the noisy lattice index, and the same points as floats (index·step)."""
-
-    index: NDArray[np.int64]
-    values: NDArray[Any]
-
-
-class LatticeMechanism(ABC):
-    """What the planar and the scalar mechanism share: exact public parameters and noise ∝ exp(-rate·|k|₂) on a lattice.
-
-    ``epsilon`` has no unit; ``alpha`` and ``step`` are in the unit of the values. Floats are taken at their exact
-    binary value: write "0.1" for one tenth.
-    """
-
-    dimension: ClassVar[int]
-    proof_note: ClassVar[str]
-
-    def __init__(self, *, epsilon: ExactNumber, alpha: ExactNumber, step: ExactNumber, rounding: Fraction) -> None:
-        self._epsilon = positive_fraction(epsilon, "epsilon")
-        self._alpha = positive_fraction(alpha, "alpha")
-        self._step = positive_fraction(step, "step")
-        self._rate = self._epsilon * self._step / (self._alpha + rounding * self._step)
-        if not Fraction(1, 2**512) <= self._step <= 2**512:
-            raise InputError("step must lie between 2^-512 and 2^512: choose another unit")
-        if self._rate < FINEST_RATE:
-            raise InputError("step is too fine for this alpha and epsilon: choose a larger step")
-        if self._rate > COARSEST_RATE:
-            raise InputError("epsilon is so large that there would be no noise: choose a smaller epsilon")
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Privacy parameter ε, exact."""
-        return self._epsilon
-
-    @property
-    def alpha(self) -> Fraction:
-        """Largest change of one site's value that is hidden, exact, in the unit of the values."""
-        return self._alpha
-
-    @property
-    def step(self) -> Fraction:
-        """Spacing of the public lattice, exact, in the unit of the values."""
-        return self._step
-
-    @property
-    def rate(self) -> Fraction:
-        """Decay of the log probability per lattice step, exact."""
-        return self._rate
-
-    @property
-    def exact_scale(self) -> Fraction:
-        """Calibrated scale 1/c of the law exp(-c·|z|), exact, in the unit of the values."""
-        return self._step / self._rate
-
-    @property
-    def scale(self) -> float:
-        """Calibrated scale as a float."""
-        return float(self.exact_scale)
-
-    @property
-    @abstractmethod
-    def expected_square(self) -> float:
-        """E|z|² of the lattice noise, in the squared unit of the values."""
-
-    @property
-    @abstractmethod
-    def uses_system_entropy(self) -> bool:
-        """Whether draws are private; False means a simulation."""
-
-    def squared_exponent(self, offset: tuple[int, ...]) -> Fraction | None:
-        """Give s such that the noise ``offset`` has probability ∝ exp(-√s), or None if it cannot occur."""
-        return self._rate**2 * sum(component**2 for component in offset)
-
-    @abstractmethod
-    def lattice_index(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Give the index of the lattice point nearest to each value, ties to even."""
-
-    @abstractmethod
-    def lattice_values(self, index: NDArray[np.int64]) -> NDArray[Any]:
-        """Give the lattice points of an index as floats, shape (n,)."""
-
-    @abstractmethod
-    def _noisy_index(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add fresh noise to a lattice index."""
-
-    def add_noise(self, values: NDArray[Any]) -> LatticeNoise:
-        """Round true values, shape (n,), to the lattice and add independent noise to each index."""
-        noisy = self._noisy_index(self.lattice_index(values))
-        return LatticeNoise(index=noisy, values=self.lattice_values(noisy))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(epsilon={self._epsilon}, alpha={self._alpha}, step={self._step})"

@@ -15,11 +15,10 @@ from gridveil.privacy.mechanisms.exact_sampling import (
     SYSTEM_ENTROPY,
     EntropySource,
     ExactNumber,
-    LatticeMechanism,
     RadialLaplaceSampler,
-    SystemEntropy,
     nearest_index,
 )
+from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 
 # Above √2, because 665857² = 2·470832² + 1.
 SQRT2_ABOVE = Fraction(665857, 470832)
@@ -33,20 +32,15 @@ class PlanarLaplace(LatticeMechanism):
     Each noisy lattice index is (epsilon, alpha)-indistinguishable: one site may move by alpha in the complex plane.
     """
 
+    name: ClassVar[str] = "planar Laplace"
     dimension: ClassVar[int] = 2
     proof_note: ClassVar[str] = "docs/proofs/planar-laplace.md"
 
     def __init__(
         self, *, epsilon: ExactNumber, alpha: ExactNumber, step: ExactNumber, entropy: EntropySource = SYSTEM_ENTROPY
     ) -> None:
-        super().__init__(epsilon=epsilon, alpha=alpha, step=step, rounding=SQRT2_ABOVE)
+        super().__init__(epsilon=epsilon, alpha=alpha, step=step, cell_diameter=SQRT2_ABOVE, entropy=entropy)
         self._sampler = RadialLaplaceSampler(rate=self.rate, dimension=self.dimension)
-        self._entropy = entropy
-
-    @property
-    def uses_system_entropy(self) -> bool:
-        """Whether draws are private; False means a simulation."""
-        return type(self._entropy) is SystemEntropy
 
     @property
     def expected_square(self) -> float:
@@ -54,14 +48,14 @@ class PlanarLaplace(LatticeMechanism):
         return float(self.step) ** 2 * planar_second_moment(float(self.rate))
 
     def lattice_index(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Give the index pair of the lattice point nearest to each complex value: int64, shape (n, 2)."""
+        """Index pair of the lattice point nearest to each complex value: int64, shape (n, 2)."""
         complex_values = np.ascontiguousarray(values, dtype=np.complex128)
         if complex_values.ndim != 1:
             raise InputError("planar noise needs a one-dimensional array of complex values: one per site")
         return nearest_index(complex_values.view(np.float64).reshape(-1, 2), self.step)
 
     def lattice_values(self, index: NDArray[np.int64]) -> NDArray[np.complex128]:
-        """Give the lattice points of index pairs, shape (n, 2), as complex floats, shape (n,)."""
+        """Convert to the lattice points of index pairs, shape (n, 2), as complex floats, shape (n,)."""
         return np.ascontiguousarray(index * float(self.step)).view(np.complex128)[:, 0]
 
     def _noisy_index(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -70,7 +64,7 @@ class PlanarLaplace(LatticeMechanism):
 
 
 def planar_second_moment(rate: float) -> float:
-    """Give E|k|² of the law ∝ exp(-rate·|k|₂) on Z², with relative error below 1e-12."""
+    """Compute E|k|² of the law ∝ exp(-rate·|k|₂) on Z², with relative error below 1e-12."""
     if rate < SERIES_RATE:
         return _second_moment_by_series(rate)
     # What is cut off weighs less than e^-45 relative to the term at the origin.
@@ -81,7 +75,7 @@ def planar_second_moment(rate: float) -> float:
 
 
 def _second_moment_by_series(rate: float) -> float:
-    """Give Z''/Z for Z(rate) = Σ exp(-rate·|k|), with Z by Poisson summation (section 7 of the proof note)."""
+    """Compute Z''/Z for Z(rate) = Σ exp(-rate·|k|), with Z by Poisson summation (section 7 of the proof note)."""
     from scipy.special import zeta  # a slow import that most users of this module do not need
 
     def lattice_sum(power: float) -> float:

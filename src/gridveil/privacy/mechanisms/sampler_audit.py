@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.privacy.mechanisms.exact_sampling import LatticeMechanism
+from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 
 WINDOW_RADIUS = 4
 LONGEST_REACH = 10**6
@@ -120,7 +120,7 @@ def audit_ratios(mechanism: LatticeMechanism) -> RatioAudit:
 
 
 def extreme_displacements(reach: Fraction, dimension: int) -> list[tuple[int, ...]]:
-    """Give the extreme points of the set of index displacements of inputs at most ``reach`` lattice steps apart.
+    """Extreme points of the set of index displacements of inputs at most ``reach`` lattice steps apart.
 
     A displacement is possible when the unit cells around its two ends come within ``reach`` of each other.
     """
@@ -192,7 +192,7 @@ def goodness_of_fit(draws: Draws, mechanism: LatticeMechanism, n: int) -> Goodne
 
 
 def _odd_block(rate: Fraction) -> int:
-    """Give the largest odd number of lattice steps per block side with rate·side ≤ BLOCK_RATE, at least one."""
+    """Largest odd number of lattice steps per block side with rate·side ≤ BLOCK_RATE, at least one."""
     side = max(1, math.floor(BLOCK_RATE / rate))
     return side if side % 2 else side - 1
 

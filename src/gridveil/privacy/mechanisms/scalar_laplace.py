@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.privacy.mechanisms.exact_sampling import ExactNumber, LatticeMechanism, nearest_index
+from gridveil.privacy.mechanisms.exact_sampling import (
+    LARGEST_INPUT_INDEX,
+    LARGEST_OUTPUT_INDEX,
+    SYSTEM_ENTROPY,
+    EntropySource,
+    ExactNumber,
+    RadialLaplaceSampler,
+    nearest_index,
+)
+from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 
 # Covers the float rounding of the scale and OpenDP's upward rounding of its privacy loss, each at most 2^-52.
 SCALE_SLACK = 1 + Fraction(1, 2**50)
@@ -23,19 +32,17 @@ class ScalarLaplace(LatticeMechanism):
     Each noisy lattice index is (epsilon, alpha)-indistinguishable: one site may move by alpha.
     """
 
+    name: ClassVar[str] = "Laplace"
     dimension: ClassVar[int] = 1
     proof_note: ClassVar[str] = "docs/proofs/scalar-laplace.md"
 
-    def __init__(self, *, epsilon: ExactNumber, alpha: ExactNumber, step: ExactNumber) -> None:
-        super().__init__(epsilon=epsilon, alpha=alpha, step=step, rounding=Fraction(1))
+    def __init__(
+        self, *, epsilon: ExactNumber, alpha: ExactNumber, step: ExactNumber, entropy: EntropySource = SYSTEM_ENTROPY
+    ) -> None:
+        super().__init__(epsilon=epsilon, alpha=alpha, step=step, cell_diameter=Fraction(1), entropy=entropy)
         # OpenDP takes its scale as a float, so the law that is drawn, and stated, has exactly this float as its scale.
         self._steps_per_scale = float(SCALE_SLACK / self._rate)
         self._rate = 1 / Fraction(self._steps_per_scale)
-
-    @property
-    def uses_system_entropy(self) -> bool:
-        """Whether draws are private: always, since OpenDP takes no seed."""
-        return True
 
     @property
     def expected_square(self) -> float:
@@ -43,18 +50,28 @@ class ScalarLaplace(LatticeMechanism):
         return float(self.step) ** 2 / (2.0 * math.sinh(float(self.rate) / 2.0) ** 2)
 
     def lattice_index(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Give the index of the lattice point nearest to each real value: int64, shape (n,)."""
+        """Index of the lattice point nearest to each real value: int64, shape (n,)."""
         if np.iscomplexobj(values) or np.ndim(values) != 1:
             raise InputError("scalar noise needs a one-dimensional array of real values: one per site")
         return nearest_index(np.asarray(values, dtype=np.float64), self.step)
 
     def lattice_values(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Give the lattice points of an index, shape (n,), as floats, shape (n,)."""
+        """Convert to the lattice points of an index, shape (n,), as floats, shape (n,)."""
         values: NDArray[np.float64] = index * np.float64(self.step)
         return values
 
+    def draw_exact(self, value: Fraction) -> float:
+        """Noisy lattice point for one exact number: nothing is rounded before the lattice."""
+        index = max(-LARGEST_INPUT_INDEX, min(round(value / self.step), LARGEST_INPUT_INDEX))
+        return float(self.lattice_values(self._noisy_index(np.array([index], dtype=np.int64)))[0])
+
     def _noisy_index(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.array(self._measurement(index.tolist()), dtype=np.int64)
+        if self.is_private:
+            return np.array(self._measurement(index.tolist()), dtype=np.int64)
+        # OpenDP takes no seed: a simulation draws the same law with our own sampler.
+        sampler = RadialLaplaceSampler(rate=self.rate, dimension=self.dimension)
+        noisy: NDArray[np.int64] = index + sampler.draw(len(index), self._entropy)[:, 0]
+        return noisy.clip(-LARGEST_OUTPUT_INDEX, LARGEST_OUTPUT_INDEX)
 
     @cached_property
     def _measurement(self) -> Any:

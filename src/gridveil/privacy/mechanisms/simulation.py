@@ -1,4 +1,7 @@
-"""Seeded noise for studies and tests. It protects nobody: results are marked as simulations wherever they go."""
+"""The float noise of the paper's studies, kept so that published numbers can be repeated. It protects nobody.
+
+A seeded release uses the exact mechanisms with seeded entropy instead.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from enum import Enum
 
 import numpy as np
 
-from gridveil.core.secret import SecretDemand
-from gridveil.privacy.noisy import MechanismFacts, NoisyDemand
+from gridveil.core.secret import SecretValues
+from gridveil.privacy.noisy import MechanismFacts, NoisyData
 
 
 class NoiseSites(Enum):
@@ -18,8 +21,8 @@ class NoiseSites(Enum):
 
 
 def simulate_laplace(
-    demand: SecretDemand, *, epsilon: float, alpha: float, seed: int, sites: NoiseSites = NoiseSites.ALL
-) -> NoisyDemand:
+    demand: SecretValues, *, epsilon: float, alpha: float, seed: int, sites: NoiseSites = NoiseSites.ALL
+) -> NoisyData:
     """Laplace noise of scale α/ε: planar on complex demands (radius Gamma(2, α/ε)), scalar on real ones.
 
     Choosing sites by the sign of their demand reveals that sign, which is why it is for studies only.
@@ -33,12 +36,13 @@ def simulate_laplace(
         noise = generator.laplace(0.0, scale, n)
         name, expected_square = "Laplace (simulated)", 2 * scale**2
     chosen = np.ones(n, dtype=bool) if sites is NoiseSites.ALL else values.real > 0
-    return NoisyDemand(
+    return NoisyData(
         values=values + np.where(chosen, noise, 0),
         mechanism=MechanismFacts(
             name=name,
             epsilon=epsilon,
             alpha=alpha,
+            rounding=0.0,
             step=0.0,
             scale=scale,
             expected_square=expected_square,

@@ -54,7 +54,7 @@ PRESETS: Mapping[str, GasBoundary] = {
 
 
 def preset_boundary(name: str) -> GasBoundary:
-    """Give the boundary conditions of one of our studies."""
+    """Return the boundary conditions of a shipped study."""
     if name not in PRESETS:
         raise InputError(f"unknown preset {name}; known are {', '.join(PRESETS)}")
     return PRESETS[name]
@@ -68,7 +68,7 @@ def stated_boundary(
     flow_base: str | None,
     demand_unit: DemandUnit | None,
 ) -> GasBoundary:
-    """Give the conditions of a preset (or none), with whatever is stated in text put on top of it."""
+    """Combine a preset (or none) with the conditions stated as text, which take precedence."""
     boundary = preset_boundary(preset) if preset is not None else GasBoundary()
     if slack:
         boundary = replace(boundary, slack=dict(parse_slack(text) for text in slack))
@@ -88,7 +88,7 @@ def parse_slack(text: str) -> tuple[str, float]:
 
 
 def parse_quantity(text: str, units: Mapping[str, float], what: str) -> float:
-    """Read a number with one of the units (or without: SI) and give it in SI."""
+    """Parse a number with one of the units (or without: SI) and convert it to SI."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise InputError(f"{what}: not a number with a unit; write for example 5.0{list(units)[-1]}")
@@ -98,7 +98,7 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str) -> float:
 
 
 def slack_pressures(tables: GasTables, boundary: GasBoundary) -> Floats:
-    """Give the regulated pressure of each junction (Pa, NaN: not regulated); none at all is an error."""
+    """Return the regulated pressure of each junction (Pa, NaN: not regulated); at least one is required."""
     if not boundary.slack:
         if not np.any(np.isfinite(tables.junction.slack_pressure)):
             raise InputError(
@@ -114,8 +114,8 @@ def slack_pressures(tables: GasTables, boundary: GasBoundary) -> Floats:
 
 
 def sound_speed(tables: GasTables, boundary: GasBoundary) -> float:
-    """Give the speed of sound (m/s): as stated, or what the file says; neither is an error."""
+    """Return the speed of sound (m/s) as stated, or from the file; an error if neither has it."""
     speed = boundary.sound_speed if boundary.sound_speed is not None else tables.gas.sound_speed
     if speed is None:
-        raise InputError("the file does not tell the speed of sound; state it, for example --sound-speed 350m/s")
+        raise InputError("the file does not state the speed of sound; state it, for example --sound-speed 350m/s")
     return speed

@@ -11,7 +11,7 @@ import numpy as np
 
 from gridveil.core.errors import InputError
 from gridveil.sectors.gas.gaslib_stations import station_ratios
-from gridveil.sectors.gas.gaslib_xml import Element, Quantity, parse_xml
+from gridveil.sectors.gas.gaslib_xml import Element, PhysicalQuantity, parse_xml
 from gridveil.sectors.gas.tables import (
     DeliveryTable,
     Floats,
@@ -70,7 +70,9 @@ def read_gaslib(net: Path, *, scenario: Path | None = None, stations: Path | Non
     scenario = net.with_suffix(".scn") if scenario is None else scenario
     stations = net.with_suffix(".cs") if stations is None else stations
     if not scenario.exists():
-        raise InputError(f"{net.name}: the scenario {scenario.name} is missing; the demands are in it: put it beside")
+        raise InputError(
+            f"{net.name}: the scenario {scenario.name} is missing; it holds the demands: put it in the same folder"
+        )
     file = _network(net)
     junction = _junctions(file)
     gas = _gas(file, junction)
@@ -97,7 +99,7 @@ def _network(path: Path) -> _Net:
     root = parse_xml(path, "network")
     groups = {group.name: group.children for group in root.children}
     if not groups.get("nodes") or not groups.get("connections"):
-        raise InputError(f"{path.name}: nodes or connections are missing; the file is not a whole GasLib network")
+        raise InputError(f"{path.name}: nodes or connections are missing; the file is not a complete GasLib network")
     for group, known in (("nodes", NODES), ("connections", CONNECTIONS)):
         for element in groups[group]:
             if element.name not in known:
@@ -109,16 +111,16 @@ def _network(path: Path) -> _Net:
     positions = {name: place for place, name in enumerate(names)}
     if len(positions) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{path.name}: node {twice} stands twice in the file; give each its own id")
+        raise InputError(f"{path.name}: node {twice} appears twice in the file; give each its own id")
     notes: list[str] = []
-    if any(node.measured("height", Quantity.LENGTH) for node in nodes):
+    if any(node.measured("height", PhysicalQuantity.LENGTH) for node in nodes):
         notes.append("heights of nodes left out: all pipes are taken as level")
-    density = _mean(nodes, "normDensity", Quantity.DENSITY, notes)
+    density = _mean(nodes, "normDensity", PhysicalQuantity.DENSITY, notes)
     connections = {kind: [item for item in groups["connections"] if item.name == kind] for kind in CONNECTIONS}
     return _Net(path.name, nodes, connections, positions, density, notes)
 
 
-def _mean(nodes: Sequence[Element], name: str, kind: Quantity, notes: list[str]) -> float | None:
+def _mean(nodes: Sequence[Element], name: str, kind: PhysicalQuantity, notes: list[str]) -> float | None:
     values = [value for node in nodes if (value := node.measured(name, kind)) is not None]
     if len(set(values)) > 1:
         notes.append(f"sources differ in {name}: their mean is used everywhere")
@@ -128,12 +130,12 @@ def _mean(nodes: Sequence[Element], name: str, kind: Quantity, notes: list[str])
 def _junctions(file: _Net) -> JunctionTable:
     junction = JunctionTable(
         id=tuple(file.positions),
-        p_min=np.array([node.required("pressureMin", Quantity.PRESSURE) for node in file.nodes]),
-        p_max=np.array([node.required("pressureMax", Quantity.PRESSURE) for node in file.nodes]),
+        p_min=np.array([node.required("pressureMin", PhysicalQuantity.PRESSURE) for node in file.nodes]),
+        p_max=np.array([node.required("pressureMax", PhysicalQuantity.PRESSURE) for node in file.nodes]),
         slack_pressure=np.full(len(file.nodes), np.nan),
     )
     pipes = file.connections["pipe"]
-    strength = [item.measured("pressureMax", Quantity.PRESSURE) or np.inf for item in pipes]
+    strength = [item.measured("pressureMax", PhysicalQuantity.PRESSURE) or np.inf for item in pipes]
     for end in file.ends(pipes):
         junction = tighten(junction, np.array(end, dtype=np.int64), [0.0] * len(pipes), strength)
     return junction
@@ -141,9 +143,9 @@ def _junctions(file: _Net) -> JunctionTable:
 
 def _gas(file: _Net, junction: JunctionTable) -> GasProperties:
     """Compressibility by the AGA formula at the middle of the pressure range; GasLib states no speed of sound."""
-    temperature = _mean(file.nodes, "gasTemperature", Quantity.TEMPERATURE, file.notes)
-    critical_pressure = _mean(file.nodes, "pseudocriticalPressure", Quantity.PRESSURE, file.notes)
-    critical_temperature = _mean(file.nodes, "pseudocriticalTemperature", Quantity.TEMPERATURE, file.notes)
+    temperature = _mean(file.nodes, "gasTemperature", PhysicalQuantity.TEMPERATURE, file.notes)
+    critical_pressure = _mean(file.nodes, "pseudocriticalPressure", PhysicalQuantity.PRESSURE, file.notes)
+    critical_temperature = _mean(file.nodes, "pseudocriticalTemperature", PhysicalQuantity.TEMPERATURE, file.notes)
     compressibility = None
     if temperature and critical_pressure and critical_temperature:
         reduced = float(np.mean((junction.p_min + junction.p_max) / 2)) / critical_pressure
@@ -151,7 +153,7 @@ def _gas(file: _Net, junction: JunctionTable) -> GasProperties:
         file.notes.append(
             "compressibility factor by the AGA formula at the middle of the pressure range, one for all pipes"
         )
-    molar_mass = _mean(file.nodes, "molarMass", Quantity.MOLAR_MASS, file.notes)
+    molar_mass = _mean(file.nodes, "molarMass", PhysicalQuantity.MOLAR_MASS, file.notes)
     gas = GasProperties(temperature=temperature, compressibility=compressibility, molar_mass=molar_mass)
     check_gas(gas, file.source)
     return gas
@@ -162,10 +164,10 @@ def _pipes(file: _Net) -> PipeTable:
     pipes = file.connections["pipe"]
     dragging = [item for item in file.connections["resistor"] if item.child("dragFactor") is not None]
     edges = [*pipes, *dragging]
-    diameter = [item.required("diameter", Quantity.LENGTH) for item in edges]
-    lengths = [item.required("length", Quantity.LENGTH) for item in pipes] + diameter[len(pipes) :]
+    diameter = [item.required("diameter", PhysicalQuantity.LENGTH) for item in edges]
+    lengths = [item.required("length", PhysicalQuantity.LENGTH) for item in pipes] + diameter[len(pipes) :]
     friction = [_rough_friction(item, size) for item, size in zip(pipes, diameter, strict=False)]
-    friction += [item.required("dragFactor", Quantity.PLAIN) for item in dragging]
+    friction += [item.required("dragFactor", PhysicalQuantity.PLAIN) for item in dragging]
     if pipes:
         file.notes.append("friction factors of pipes from their roughness by Nikuradse's formula (fully rough flow)")
     if dragging:
@@ -184,7 +186,7 @@ def _pipes(file: _Net) -> PipeTable:
 
 
 def _rough_friction(pipe: Element, diameter: float) -> float:
-    roughness = pipe.required("roughness", Quantity.LENGTH)
+    roughness = pipe.required("roughness", PhysicalQuantity.LENGTH)
     if roughness <= 0:
         raise InputError(f"{pipe.where()}: roughness must be positive; give it, for example 0.05 mm")
     if diameter <= 0:
@@ -246,8 +248,8 @@ def _station_limits(
 ) -> tuple[JunctionTable, Floats, Floats]:
     inlet: Ints = np.array(start, dtype=np.int64)
     outlet: Ints = np.array(end, dtype=np.int64)
-    lower = [item.measured("pressureInMin", Quantity.PRESSURE) or 0.0 for item in edges]
-    upper = [item.measured("pressureOutMax", Quantity.PRESSURE) or np.inf for item in edges]
+    lower = [item.measured("pressureInMin", PhysicalQuantity.PRESSURE) or 0.0 for item in edges]
+    upper = [item.measured("pressureOutMax", PhysicalQuantity.PRESSURE) or np.inf for item in edges]
     junction = tighten(junction, inlet, lower, [np.inf] * len(edges))
     junction = tighten(junction, outlet, [0.0] * len(edges), upper)
     return junction, junction.p_min[inlet], junction.p_max[outlet]
@@ -297,6 +299,12 @@ def _scenario(root: Element, file: _Net, junction: JunctionTable) -> tuple[Recei
     if ranges:
         file.notes.append(f"{ranges} entries and exits with a range of flow: its middle is used")
     junction = replace(junction, slack_pressure=slack_pressure)
+    stated = {at for at, _ in flows["exit"]}
+    for sink in file.nodes:
+        if sink.name == "sink" and file.positions[sink.attribute("id")] not in stated:
+            raise InputError(
+                f"{sink.where()}: the scenario states no flow of this sink; add it, with 0 if it takes none"
+            )
     receipt = receipt_table([at for at, _ in flows["entry"]], [flow for _, flow in flows["entry"]])
     return receipt, delivery_table([at for at, _ in flows["exit"]], [flow for _, flow in flows["exit"]]), junction
 
@@ -304,7 +312,7 @@ def _scenario(root: Element, file: _Net, junction: JunctionTable) -> tuple[Recei
 def _bounds(node: Element, name: str, file: _Net) -> tuple[float, float]:
     lower, upper = -np.inf, np.inf
     for item in node.all(name):
-        value = item.mass_flow(file.normal_density) if name == "flow" else item.quantity(Quantity.PRESSURE)
+        value = item.mass_flow(file.normal_density) if name == "flow" else item.quantity(PhysicalQuantity.PRESSURE)
         side = item.attribute("bound")
         if side not in ("lower", "upper", "both"):
             raise InputError(f"{item.where()}: bound must be lower, upper or both; correct it")

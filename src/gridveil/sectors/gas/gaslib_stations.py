@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from gridveil.core.errors import InputError
-from gridveil.sectors.gas.gaslib_xml import Element, Quantity
+from gridveil.sectors.gas.gaslib_xml import Element, PhysicalQuantity
 
 COEFFICIENTS = 9
 HIGHEST_HEAD = 1e7  # J/kg; real stations stay below 3e5
 
 
 def station_ratios(root: Element, *, specific_gas_energy: float, heat_capacity_ratio: float) -> dict[str, float]:
-    """Give the largest ratio p_out / p_in of each station, for Z·R·T/M in J/kg (the square of the speed of sound).
+    """Largest ratio p_out / p_in of each station, for Z·R·T/M in J/kg (the square of the speed of sound).
 
     The head of a turbo compressor at its top speed is a parabola in the flow; its peak bounds the ratio from above
     (surge and choke lines make it smaller). Stages in series add their heads. Stations with other machines are left out.
@@ -46,8 +46,8 @@ def _configuration_head(configuration: Element, heads: dict[str, float]) -> floa
 
 def _peak_head(machine: Element) -> float:
     """Peak over the flow Q ≥ 0 of (1 n n²)·A·(1 Q Q²)ᵀ at the highest speed n, in J/kg (the file has kJ/kg)."""
-    speed = machine.required("speedMax", Quantity.SPEED)
-    values = [machine.required(f"n_isoline_coeff_{k}", Quantity.PLAIN) for k in range(1, COEFFICIENTS + 1)]
+    speed = machine.required("speedMax", PhysicalQuantity.SPEED)
+    values = [machine.required(f"n_isoline_coeff_{k}", PhysicalQuantity.PLAIN) for k in range(1, COEFFICIENTS + 1)]
     constant, slope, curvature = np.array(values).reshape(3, 3) @ np.array([1.0, speed, speed**2])
     if curvature < 0 < slope:
         return 1e3 * float(constant - slope**2 / (4 * curvature))

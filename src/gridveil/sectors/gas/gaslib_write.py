@@ -63,12 +63,12 @@ class _Gas:
     specific_energy: float
 
     def flow(self, mass_flow: float) -> float:
-        """Give a flow (kg/s) in 1000 m³/h at normal conditions."""
+        """Convert a flow (kg/s) to 1000 m³/h at normal conditions."""
         return mass_flow / self.normal_density * 3.6
 
 
 def write_gaslib(tables: PublicGasTables, folder: Path, *, title: str) -> Path:
-    """Write network.net, network.scn and, if there are compressors, network.cs; give the path of network.net.
+    """Write network.net, network.scn and, if there are compressors, network.cs; return the path of network.net.
 
     What the format cannot hold is an InputError, and then nothing is written.
     """
@@ -198,7 +198,7 @@ def _regulators(connections: Element, table: StationTable, names: tuple[str, ...
 
 
 def _stations(table: StationTable, junction: JunctionTable, gas: _Gas) -> Element:
-    """Give the .cs file: for each station a machine that reaches its largest ratio, or none."""
+    """Render the .cs file: for each station, a machine that reaches its largest ratio, or none."""
     exponent = (DEFAULT_HEAT_CAPACITY_RATIO - 1) / DEFAULT_HEAT_CAPACITY_RATIO
     head = np.maximum(gas.specific_energy * (table.ratio_max**exponent - 1) / exponent, LEAST_HEAD)
     # What the reader assumes of a station without machines.

@@ -14,7 +14,7 @@ from gridveil.core.errors import InputError
 MAX_DEPTH = 64  # GasLib nests 7 deep
 
 
-class Quantity(Enum):
+class PhysicalQuantity(Enum):
     """What a number measures; the names are those of the SI units that it is converted to."""
 
     PRESSURE = "Pa"
@@ -28,8 +28,8 @@ class Quantity(Enum):
 
 
 # Factor and offset of each unit; the empty name stands for no unit.
-_UNITS: dict[Quantity, dict[str, tuple[float, float]]] = {
-    Quantity.PRESSURE: {
+_UNITS: dict[PhysicalQuantity, dict[str, tuple[float, float]]] = {
+    PhysicalQuantity.PRESSURE: {
         "Pa": (1.0, 0.0),
         "kPa": (1e3, 0.0),
         "MPa": (1e6, 0.0),
@@ -38,17 +38,23 @@ _UNITS: dict[Quantity, dict[str, tuple[float, float]]] = {
         "barg": (1e5, 101325.0),
         "psi": (6894.757293168, 0.0),
     },
-    Quantity.LENGTH: {"m": (1.0, 0.0), "meter": (1.0, 0.0), "km": (1e3, 0.0), "mm": (1e-3, 0.0), "cm": (1e-2, 0.0)},
-    Quantity.TEMPERATURE: {"K": (1.0, 0.0), "Celsius": (1.0, 273.15), "C": (1.0, 273.15)},
-    Quantity.DENSITY: {"kg_per_m_cube": (1.0, 0.0)},
-    Quantity.MOLAR_MASS: {"kg_per_kmol": (1e-3, 0.0), "g_per_mol": (1e-3, 0.0), "kg_per_mol": (1.0, 0.0)},
-    Quantity.SPEED: {"per_min": (1.0, 0.0), "per_s": (60.0, 0.0)},
-    Quantity.NORMAL_FLOW: {
+    PhysicalQuantity.LENGTH: {
+        "m": (1.0, 0.0),
+        "meter": (1.0, 0.0),
+        "km": (1e3, 0.0),
+        "mm": (1e-3, 0.0),
+        "cm": (1e-2, 0.0),
+    },
+    PhysicalQuantity.TEMPERATURE: {"K": (1.0, 0.0), "Celsius": (1.0, 273.15), "C": (1.0, 273.15)},
+    PhysicalQuantity.DENSITY: {"kg_per_m_cube": (1.0, 0.0)},
+    PhysicalQuantity.MOLAR_MASS: {"kg_per_kmol": (1e-3, 0.0), "g_per_mol": (1e-3, 0.0), "kg_per_mol": (1.0, 0.0)},
+    PhysicalQuantity.SPEED: {"per_min": (1.0, 0.0), "per_s": (60.0, 0.0)},
+    PhysicalQuantity.NORMAL_FLOW: {
         "1000m_cube_per_hour": (1000 / 3600, 0.0),
         "m_cube_per_hour": (1 / 3600, 0.0),
         "m_cube_per_s": (1.0, 0.0),
     },
-    Quantity.PLAIN: {"": (1.0, 0.0)},
+    PhysicalQuantity.PLAIN: {"": (1.0, 0.0)},
 }
 KG_PER_SECOND = "kg_per_s"
 
@@ -64,29 +70,29 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def where(self) -> str:
-        """Say where the element stands, without quoting a value: it may be a demand."""
+        """Locate the element without quoting a value, which may be a demand."""
         label = self.attributes.get("id", "")
         return f"{self.source}: line {self.line} ({self.name}{' ' + label if label else ''})"
 
     def attribute(self, name: str) -> str:
-        """Give an attribute that must be there."""
+        """Return a required attribute."""
         if name not in self.attributes:
             raise InputError(f"{self.where()}: attribute {name} is missing; complete the element")
         return self.attributes[name]
 
     def all(self, name: str) -> Iterator[Element]:
-        """Give all elements of this name below, at any depth, in the order of the file."""
+        """Return all descendants of this name, in document order."""
         for child in self.children:
             if child.name == name:
                 yield child
             yield from child.all(name)
 
     def child(self, name: str) -> Element | None:
-        """Give the first direct child of this name."""
+        """Return the first child of this name."""
         return next((child for child in self.children if child.name == name), None)
 
     def number(self) -> float:
-        """Give the attribute ``value`` of this element as a finite number."""
+        """Return the attribute ``value`` of this element as a finite number."""
         try:
             value = float(self.attribute("value"))
         except ValueError:
@@ -95,8 +101,8 @@ class Element:
             raise InputError(f"{self.where()}: the value is not a finite number; correct it")
         return value
 
-    def quantity(self, kind: Quantity) -> float:
-        """Give ``value`` in SI units; an unknown unit is an error."""
+    def quantity(self, kind: PhysicalQuantity) -> float:
+        """Return ``value`` in SI units; an unknown unit is an error."""
         unit, known = self.attributes.get("unit", ""), _UNITS[kind]
         if unit not in known:
             raise InputError(f"{self.where()}: unknown unit; known are {', '.join(filter(None, known)) or 'none'}")
@@ -104,21 +110,21 @@ class Element:
         return self.number() * factor + offset
 
     def mass_flow(self, normal_density: float | None) -> float:
-        """Give ``value`` in kg/s, from kg/s or from a volume at normal conditions and the density there (kg/m³)."""
+        """Return ``value`` in kg/s, from kg/s or from a volume at normal conditions and the density there (kg/m³)."""
         if self.attributes.get("unit", "") == KG_PER_SECOND:
             return self.number()
-        volume = self.quantity(Quantity.NORMAL_FLOW)
+        volume = self.quantity(PhysicalQuantity.NORMAL_FLOW)
         if normal_density is None:
             raise InputError(f"{self.where()}: flows are volumes, but no source gives a normDensity; add one")
         return volume * normal_density
 
-    def measured(self, name: str, kind: Quantity) -> float | None:
-        """Give the quantity in the child of this name, or None when there is none."""
+    def measured(self, name: str, kind: PhysicalQuantity) -> float | None:
+        """Return the quantity in the child of this name, or None if there is none."""
         child = self.child(name)
         return None if child is None else child.quantity(kind)
 
-    def required(self, name: str, kind: Quantity) -> float:
-        """Give the quantity in the child of this name, which must be there."""
+    def required(self, name: str, kind: PhysicalQuantity) -> float:
+        """Return the quantity in the child of this name, which is required."""
         value = self.measured(name, kind)
         if value is None:
             raise InputError(f"{self.where()}: {name} is missing; complete the element")

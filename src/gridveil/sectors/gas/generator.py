@@ -87,7 +87,7 @@ class _Zone:
 
 
 def generate_gas_network(*, deliveries: int, stations: int, seed: int) -> GasTables:
-    """Give a network with this many deliveries and compressor stations; the same arguments give the same network."""
+    """Generate a network with this many deliveries and compressor stations; deterministic in its arguments."""
     if stations < 1 or deliveries < 2 * stations:
         raise InputError("a synthetic gas network needs at least one compressor station and two deliveries for each")
     plan = _Plan(np.random.default_rng(seed))
@@ -127,7 +127,7 @@ def _zones(plan: _Plan, deliveries: int, stations: int) -> list[_Zone]:
 
 
 def _build_zone(plan: _Plan, zone: _Zone, start: int, leaving: float) -> int:
-    """Add a station, a trunk, its laterals and cross links; give the far end of the trunk, which ``leaving`` kg/s leave."""
+    """Add a station, a trunk, its laterals and cross links; return the far end of the trunk, which ``leaving`` kg/s leave."""
     node = plan.junction(DISCHARGE**2)
     plan.stations.append((start, node))
     segments = max(2, math.ceil(len(zone.laterals) / 3))
@@ -176,7 +176,7 @@ def _friction(diameter: float) -> float:
 
 
 def _length(diameter: float, loss: float, flow: float) -> float:
-    """Give the length (m) at which a pipe with this flow loses ``loss`` of p²: Weymouth's equation solved for L."""
+    """Length (m) at which a pipe with this flow loses ``loss`` of p²: Weymouth's equation solved for L."""
     area = math.pi * diameter**2 / 4
     return loss * diameter * area**2 / (_friction(diameter) * SOUND_SPEED**2 * flow**2)
 

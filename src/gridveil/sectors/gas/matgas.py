@@ -27,6 +27,7 @@ from gridveil.sectors.gas.tables import (
     station_table,
     tighten,
 )
+from gridveil.sectors.sites import AS_STATED, SiteKind, SiteRule, places_without_row
 
 REQUIRED = ("junction", "pipe", "delivery")
 READ = {*REQUIRED, "compressor", "receipt", "transfer", "short_pipe", "valve", "regulator", "resistor", "loss_resistor"}
@@ -37,13 +38,17 @@ UNLIMITED = 1e50  # files write 1e100 for "no limit"
 Positions = dict[str, int]
 
 
-def read_matgas(path: Path) -> GasTables:
-    """Read a MatGas file. Anything that is not a usable gas network is an InputError of one line."""
+def read_matgas(path: Path, sites: SiteRule = AS_STATED) -> GasTables:
+    """Read a MatGas file. Raises InputError, with a one-line message, if it is not a usable gas network.
+
+    Every delivery is a site. As the file states it, a transfer is one if it carries gas: then transfers leave the sites
+    undeclared, unless ``sites`` says otherwise.
+    """
     file = parse_matgas(path)
     _refuse_other_units(file)
     for name in REQUIRED:
         if name not in file.tables:
-            raise InputError(f"{path.name}: table mgc.{name} is missing; the file is not a whole gas network")
+            raise InputError(f"{path.name}: table mgc.{name} is missing; the file is not a complete gas network")
     notes = _left_out(file)
     junction, positions = _junctions(file.table("junction"))
     pipe = _pipes(file.table("pipe"), file.table("resistor"), positions)
@@ -59,10 +64,11 @@ def read_matgas(path: Path) -> GasTables:
             receipt.positions("junction_id", positions) if receipt.rows else (),
             receipt.numbers("injection_nominal") if receipt.rows else (),
         ),
-        delivery=_deliveries(file.table("delivery"), file.table("transfer"), positions, notes),
+        delivery=_deliveries(file.table("delivery"), file.table("transfer"), positions, notes, sites),
         gas=_gas(file),
         file_format="matgas",
         notes=tuple(notes),
+        sites_declared=sites.kind is not SiteKind.ROWS or not file.table("transfer").rows,
     )
     check_gas_tables(tables, path.name)
     return tables
@@ -92,7 +98,7 @@ def _junctions(table: MatgasTable) -> tuple[JunctionTable, Positions]:
     positions = {name: place for place, name in enumerate(ids)}
     if len(positions) < len(ids):
         twice = next(name for name in ids if ids.count(name) > 1)
-        raise InputError(f"{table.source}: junction {twice} stands twice in table junction; give each its own id")
+        raise InputError(f"{table.source}: junction {twice} appears twice in table junction; give each its own id")
     regulated = np.array(table.optional("junction_type", 0.0)) == SLACK_TYPE
     nominal = np.array(table.numbers("p_nominal")) if np.any(regulated) else np.full(len(ids), np.nan)
     junction = JunctionTable(
@@ -207,17 +213,25 @@ def _with_element_limits(junction: JunctionTable, file: MatgasFile, positions: P
     return junction
 
 
-def _deliveries(delivery: MatgasTable, transfer: MatgasTable, positions: Positions, notes: list[str]) -> DeliveryTable:
-    """Deliveries, and transfers that do carry gas: a customer's withdrawal is secret whatever the file calls it."""
+def _deliveries(
+    delivery: MatgasTable, transfer: MatgasTable, positions: Positions, notes: list[str], sites: SiteRule
+) -> DeliveryTable:
+    """Deliveries, and transfers that are sites: a customer's withdrawal is secret whatever the file calls it."""
+    names = list(positions)
     at = delivery.positions("junction_id", positions)
     withdrawal = delivery.numbers("withdrawal_nominal")
     if transfer.rows:
-        flows = transfer.numbers("withdrawal_nominal")
-        carrying = [place for place, flow in enumerate(flows) if flow != 0]
-        at += [transfer.positions("junction_id", positions)[place] for place in carrying]
-        withdrawal += [flows[place] for place in carrying]
-        if carrying:
-            notes.append(f"{len(carrying)} transfers with a nominal flow treated as deliveries")
+        flows, places = transfer.numbers("withdrawal_nominal"), transfer.positions("junction_id", positions)
+        by_flow = sites.kind is SiteKind.ROWS
+        chosen = [k for k, flow in enumerate(flows) if flow != 0 or (not by_flow and sites.wants(names[places[k]]))]
+        at += [places[k] for k in chosen]
+        withdrawal += [flows[k] for k in chosen]
+        if chosen:
+            notes.append(f"{len(chosen)} transfers{' with a nominal flow' if by_flow else ''} treated as deliveries")
+    if sites.kind is SiteKind.LISTED:
+        added = places_without_row(sites, [names[place] for place in at], names, "junction")
+        at += [positions[name] for name in added]
+        withdrawal += [0.0] * len(added)
     return delivery_table(at, withdrawal)
 
 

@@ -36,7 +36,7 @@ class MatgasTable:
     rows: tuple[Row, ...]
 
     def where(self, row: Row) -> str:
-        """Say where a row stands."""
+        """Locate a row in the file."""
         return f"{self.source}: line {row.line} ({self.name})"
 
     def has(self, column: str) -> bool:
@@ -44,7 +44,7 @@ class MatgasTable:
         return any(name in self.columns for name in ALIASES.get(column, (column,)))
 
     def words(self, column: str) -> list[str]:
-        """Give a column as written, without quotes. A column that a row must have, but has not, is an error."""
+        """Return a column as written, without quotes. A missing required column is an error."""
         names = ALIASES.get(column, (column,))
         place = next((self.columns.index(name) for name in names if name in self.columns), None)
         if place is None:
@@ -58,7 +58,7 @@ class MatgasTable:
         return [row.words[place].strip("'").strip() for row in self.rows]
 
     def numbers(self, column: str) -> list[float]:
-        """Give a column of finite numbers."""
+        """Return a column of finite numbers."""
         values = []
         for row, word in zip(self.rows, self.words(column), strict=True):
             try:
@@ -71,15 +71,15 @@ class MatgasTable:
         return values
 
     def optional(self, column: str, default: float) -> list[float]:
-        """Give a column of numbers, or the default for each row when the file does not have it."""
+        """Return a column of numbers, or the default for each row if the file lacks it."""
         return self.numbers(column) if self.has(column) else [default] * len(self.rows)
 
     def names(self, column: str = "id") -> list[str]:
-        """Give a column of identifiers; 7, 7.0 and '7' are the same one."""
+        """Return a column of identifiers; 7, 7.0 and '7' are the same."""
         return [_identifier(word) for word in self.words(column)]
 
     def positions(self, column: str, junctions: Mapping[str, int]) -> list[int]:
-        """Give a column of junctions as positions in the junction table."""
+        """Return a column of junctions as positions in the junction table."""
         found = []
         for row, name in zip(self.rows, self.names(column), strict=True):
             if name not in junctions:
@@ -90,7 +90,7 @@ class MatgasTable:
         return found
 
     def in_service(self) -> MatgasTable:
-        """Give the table without the rows whose status is 0."""
+        """Drop the rows whose status is 0."""
         if not self.has("status"):
             return self
         on = [value != 0 for value in self.numbers("status")]
@@ -107,12 +107,12 @@ class MatgasFile:
     tables: Mapping[str, MatgasTable]
 
     def table(self, name: str) -> MatgasTable:
-        """Give a table with its rows in service; an empty one when the file does not have it."""
+        """Return the in-service rows of a table; an empty table if the file lacks it."""
         found = self.tables.get(name)
         return MatgasTable(self.source, name, (), ()) if found is None else found.in_service()
 
     def scalar(self, name: str) -> float | None:
-        """Give a number, or None when the file does not have it."""
+        """Return a number, or None if the file lacks it."""
         if name not in self.scalars:
             return None
         try:
@@ -125,7 +125,7 @@ class MatgasFile:
 
 
 def read_text(path: Path) -> str:
-    """Give the text of a file; what is missing, empty or not text is an InputError."""
+    """Read a text file; raise InputError if it is missing, empty or not text."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -157,7 +157,7 @@ def parse_matgas(path: Path) -> MatgasFile:
             continue
         name, value = match.group(1), match.group(2)
         if name in scalars or name in tables:
-            raise InputError(f"{path.name}: line {number}: mgc.{name} stands twice in the file; keep one")
+            raise InputError(f"{path.name}: line {number}: mgc.{name} appears twice in the file; keep one")
         if value[:1] in ("[", "{"):
             rows = tuple(_rows(path.name, name, number, value[1:], lines))
             tables[name] = MatgasTable(path.name, name, columns, rows)
@@ -170,7 +170,7 @@ def parse_matgas(path: Path) -> MatgasFile:
 
 
 def _rows(source: str, name: str, start: int, first: str, lines: Iterator[tuple[int, str]]) -> Iterator[Row]:
-    """Give the rows up to the closing bracket; a row ends with its line or with a semicolon."""
+    """Parse the rows up to the closing bracket; a row ends at a line break or a semicolon."""
     number, line = start, first
     while True:
         words: list[str] = []

@@ -7,7 +7,6 @@ customers, names, base values) get a neutral value or follow from the released d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,19 +14,11 @@ from numpy.typing import ArrayLike
 from gridveil.sectors.gas.tables import MOLAR_MASS_OF_AIR, Floats, PublicGasTables, StationTable
 
 NO_LIMIT = 1e100
+ENDS = "fr_junction to_junction"
 
 
-class HeaderDialect(Enum):
-    """How the ends of pipes and compressors are called: fr_junction (current) or f_junction (older files)."""
-
-    CURRENT = ("fr_junction", "to_junction")
-    OLD = ("f_junction", "t_junction")
-
-
-def matgas_text(
-    tables: PublicGasTables, *, title: str, with_fixed_injections: bool, dialect: HeaderDialect = HeaderDialect.CURRENT
-) -> str:
-    """Give the text of a MatGas file; ``title`` is the name of its function.
+def matgas_text(tables: PublicGasTables, *, title: str, with_fixed_injections: bool) -> str:
+    """Render a MatGas file; ``title`` is the name of its function.
 
     The injections of receipts that are no slack are needed to solve the network again, but tell much of the total
     demand: the caller must decide. Without them the receipts are written as free, with nominal injection 0.
@@ -35,9 +26,9 @@ def matgas_text(
     numbers = _junction_numbers(tables.junction.id)
     parts = [f"function mgc = {title}", "", *_scalars(tables), ""]
     parts += _junctions(tables, numbers)
-    parts += _pipes(tables, numbers, dialect)
-    parts += _compressors(tables.compressor, tables, numbers, dialect)
-    parts += _regulators(tables.regulator, numbers, dialect)
+    parts += _pipes(tables, numbers)
+    parts += _compressors(tables.compressor, tables, numbers)
+    parts += _regulators(tables.regulator, numbers)
     parts += _receipts(tables, numbers, with_fixed_injections)
     parts += _deliveries(tables, numbers)
     return "\n".join([*parts, "end", ""])
@@ -73,9 +64,8 @@ def _junctions(tables: PublicGasTables, numbers: list[int]) -> list[str]:
     return _table("junction", "id p_min p_max p_nominal junction_type status", columns)
 
 
-def _pipes(tables: PublicGasTables, numbers: list[int], dialect: HeaderDialect) -> list[str]:
+def _pipes(tables: PublicGasTables, numbers: list[int]) -> list[str]:
     pipe, link, junction = tables.pipe, tables.link, tables.junction
-    ends = " ".join(dialect.value)
     columns: list[ArrayLike] = [
         *_edge(pipe.from_junction.tolist(), pipe.to_junction.tolist(), numbers),
         pipe.diameter,
@@ -87,15 +77,15 @@ def _pipes(tables: PublicGasTables, numbers: list[int], dialect: HeaderDialect) 
         _limited(pipe.flow_min),
         _limited(pipe.flow_max),
     ]
-    names = f"id {ends} diameter length friction_factor p_min p_max status flow_min flow_max"
+    names = f"id {ENDS} diameter length friction_factor p_min p_max status flow_min flow_max"
     lines = _table("pipe", names, columns)
     if link.id:
         columns = [*_edge(link.from_junction.tolist(), link.to_junction.tolist(), numbers), _ones(link.id)]
-        lines += _table("short_pipe", f"id {ends} status", columns)
+        lines += _table("short_pipe", f"id {ENDS} status", columns)
     return lines
 
 
-def _compressors(table: StationTable, tables: PublicGasTables, numbers: list[int], dialect: HeaderDialect) -> list[str]:
+def _compressors(table: StationTable, tables: PublicGasTables, numbers: list[int]) -> list[str]:
     if not table.id:
         return []
     limits = tables.junction
@@ -115,13 +105,13 @@ def _compressors(table: StationTable, tables: PublicGasTables, numbers: list[int
         [0] * len(table.id),
     ]
     names = (
-        f"id {' '.join(dialect.value)} c_ratio_min c_ratio_max power_max flow_min flow_max inlet_p_min inlet_p_max "
+        f"id {ENDS} c_ratio_min c_ratio_max power_max flow_min flow_max inlet_p_min inlet_p_max "
         "outlet_p_min outlet_p_max status operating_cost directionality"
     )
     return _table("compressor", names, columns)
 
 
-def _regulators(table: StationTable, numbers: list[int], dialect: HeaderDialect) -> list[str]:
+def _regulators(table: StationTable, numbers: list[int]) -> list[str]:
     if not table.id:
         return []
     columns: list[ArrayLike] = [
@@ -132,7 +122,7 @@ def _regulators(table: StationTable, numbers: list[int], dialect: HeaderDialect)
         _limited(table.flow_max),
         _ones(table.id),
     ]
-    names = f"id {' '.join(dialect.value)} reduction_factor_min reduction_factor_max flow_min flow_max status"
+    names = f"id {ENDS} reduction_factor_min reduction_factor_max flow_min flow_max status"
     return _table("regulator", names, columns)
 
 

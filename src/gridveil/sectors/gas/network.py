@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +13,15 @@ from scipy.sparse.csgraph import connected_components
 
 from gridveil.core.choices import DemandUnit
 from gridveil.core.errors import InputError
-from gridveil.core.secret import SecretDemand
+from gridveil.core.secret import SecretField, SecretValues
 from gridveil.sectors.gas.boundary import GasBoundary, slack_pressures, sound_speed
 from gridveil.sectors.gas.tables import (
     Floats,
-    GasProperties,
+    GasElements,
     GasTables,
     Ints,
     JunctionTable,
-    LinkTable,
-    PipeTable,
     PublicGasTables,
-    ReceiptTable,
     StationTable,
     receipt_table,
 )
@@ -32,21 +30,15 @@ PRESSURE_ROUNDING = 1e-9  # relative: files round psi to Pa
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GasNetwork:
+class GasNetwork(GasElements):
     """Topology, parameters, limits, supplies and demand sites: everything of a gas case but the demands.
 
-    Pressures in Pa, lengths in m, flows in kg/s; demands are in units of ``flow_base`` (kg/s).
+    Pressures in Pa, lengths in m, flows in kg/s; demands are in units of ``flow_base`` (kg/s). ``slack_pressure`` is set at
+    the regulated junctions, where the supply is whatever the network needs; receipts are the fixed supplies elsewhere.
     """
 
-    junction: JunctionTable
-    """``slack_pressure`` is set at the regulated junctions; the supply there is whatever the network needs."""
-    pipe: PipeTable
-    link: LinkTable
-    compressor: StationTable
-    regulator: StationTable
-    receipt: ReceiptTable
-    """Fixed supplies at junctions that are not regulated."""
-    gas: GasProperties
+    kind: ClassVar[str] = "gas"
+
     site_junction: Ints
     """Junction of each demand site."""
     demand_unit: DemandUnit
@@ -78,15 +70,10 @@ class GasNetwork:
     def station(self) -> StationTable:
         """Compressors, then regulators, as one table."""
         first, second = self.compressor, self.regulator
-        return StationTable(
-            id=(*first.id, *second.id),
-            from_junction=np.concatenate([first.from_junction, second.from_junction]),
-            to_junction=np.concatenate([first.to_junction, second.to_junction]),
-            ratio_min=np.concatenate([first.ratio_min, second.ratio_min]),
-            ratio_max=np.concatenate([first.ratio_max, second.ratio_max]),
-            flow_min=np.concatenate([first.flow_min, second.flow_min]),
-            flow_max=np.concatenate([first.flow_max, second.flow_max]),
-        )
+        columns = {
+            name: np.concatenate([vars(first)[name], vars(second)[name]]) for name in vars(first) if name != "id"
+        }
+        return StationTable(id=(*first.id, *second.id), **columns)
 
     @cached_property
     def injection(self) -> Floats:
@@ -109,8 +96,8 @@ class GasPoint:
     regulator_ratio: Floats
 
 
-def gas_network_from_tables(tables: GasTables, boundary: GasBoundary) -> tuple[GasNetwork, SecretDemand]:
-    """Give the network under the boundary conditions, and its true demands in units of the flow base."""
+def gas_network_from_tables(tables: GasTables, boundary: GasBoundary) -> tuple[GasNetwork, SecretValues]:
+    """Build the network under the boundary conditions, and its true demands in units of the flow base."""
     junction = replace(tables.junction, slack_pressure=slack_pressures(tables, boundary))
     regulated = np.isfinite(junction.slack_pressure)
     delivery, per_delivery = tables.delivery, boundary.demand_unit is DemandUnit.DELIVERY
@@ -135,8 +122,21 @@ def gas_network_from_tables(tables: GasTables, boundary: GasBoundary) -> tuple[G
     return network, withdrawal.scaled(1 / network.flow_base)
 
 
+def withdrawal_field(network: GasNetwork) -> SecretField:
+    """Define the secret field of a gas case: the withdrawal of each delivery."""
+    return SecretField(
+        name="demand",
+        meaning="withdrawal of each delivery",
+        participant="delivery site",
+        dimension=1,
+        unit="kg/s",
+        base=network.flow_base,
+        places=tuple(network.junction.id[junction] for junction in network.site_junction),
+    )
+
+
 def public_gas_tables(network: GasNetwork, sites: Floats) -> PublicGasTables:
-    """Give what may be published, with ``sites`` (released demands, units of the flow base) as its withdrawals."""
+    """Build the publishable tables, with ``sites`` (released demands, units of the flow base) as withdrawals."""
     return PublicGasTables(
         junction=network.junction,
         pipe=network.pipe,

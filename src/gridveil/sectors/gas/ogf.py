@@ -25,8 +25,8 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
 from gridveil.programs import ParametricProgram
+from gridveil.programs.families import Rows, Variable, assemble, constant, equal_to_zero, pick, sum_at, symbols
 from gridveil.sectors.gas.network import GasNetwork, GasPoint
-from gridveil.sectors.power.opf_parts import Rows, Variable, constant, equal_to_zero, pick, stack, sum_at
 
 Vector = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -119,27 +119,20 @@ def optimal_gas_flow(network: GasNetwork) -> ParametricProgram:
     pieces = np.split(start, gas.sizes[1:-1])
     bounds = (gas.pressure_squared, gas.edge_flow, gas.station_flow, gas.ratio)
     variables = [Variable(lower, upper, piece) for (lower, upper), piece in zip(bounds, pieces, strict=True)]
-    x = ca.MX.sym("x", gas.sizes[-1])
+    x, (pressure, flow, station_flow, ratio) = symbols(variables)
     d = ca.MX.sym("d", len(gas.site_junction))
-    pressure, flow, station_flow, ratio = ca.vertsplit(x, gas.sizes)
-    rows = stack(
-        [
-            constraint_flow_balance(gas, flow, station_flow, d),
-            constraint_weymouth(gas, pressure, flow),
-            constraint_compression(gas, pressure, ratio),
-        ]
-    )
-    return ParametricProgram(
-        name="OGF",
-        x=x,
-        d=d,
-        cost=objective_compression(gas, station_flow, ratio),
-        g=rows.expression,
-        g_lower=rows.lower,
-        g_upper=rows.upper,
-        x_lower=np.concatenate([v.lower for v in variables]),
-        x_upper=np.concatenate([v.upper for v in variables]),
-        x_start=start,
+    rows = [
+        constraint_flow_balance(gas, flow, station_flow, d),
+        constraint_weymouth(gas, pressure, flow),
+        constraint_compression(gas, pressure, ratio),
+    ]
+    return assemble(
+        "OGF",
+        x,
+        d,
+        variables,
+        rows,
+        objective_compression(gas, station_flow, ratio),
         cost_unit="kg/s",
         adaptive_barrier=True,
         more_starts=(partial(ogf_start, network),),
@@ -175,7 +168,7 @@ def objective_compression(gas: ScaledGas, station_flow: ca.MX, ratio: ca.MX) -> 
 
 
 def smooth_abs(q: ca.MX, width: float) -> ca.MX:
-    """Give |q| exactly where |q| ≥ width, and below the quartic that continues it with two derivatives.
+    """Smoothed |q|: exact where |q| ≥ width, and below that the quartic that continues it with two derivatives.
 
     It lies above |q| by OVERSHOOT widths at most, at q = 0.
     """
@@ -184,13 +177,13 @@ def smooth_abs(q: ca.MX, width: float) -> ca.MX:
 
 
 def cost_error_bound(network: GasNetwork) -> float:
-    """Give how far the smoothed cost can lie above the exact one (kg/s): every compressor at its largest ratio, idle."""
+    """Bound how far the smoothed cost can exceed the exact one (kg/s): every compressor idle at its largest ratio."""
     gas = scaled_gas(network)
     return SMOOTHING * OVERSHOOT * gas.flow * float(np.sum(network.compressor.ratio_max**gas.exponent - 1))
 
 
 def ogf_start(network: GasNetwork, d: Vector) -> Vector:
-    """Give an x whose flows are the smallest (in the sum of squares) that balance the demands d; pressures mid-range.
+    """Construct an x with the least-squares flows that balance the demands d, and pressures mid-range.
 
     d must not be the true demands: public guesses or noisy demands only.
     """
@@ -209,7 +202,7 @@ def ogf_start(network: GasNetwork, d: Vector) -> Vector:
 
 
 def ogf_point(network: GasNetwork, x: Vector) -> GasPoint:
-    """Give x in SI units."""
+    """Convert x to SI units."""
     gas = scaled_gas(network)
     squared, flow, station_flow, ratio = np.split(x, gas.sizes[1:-1])
     n_pipe, n = len(network.pipe.id), gas.n_compressor

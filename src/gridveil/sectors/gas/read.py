@@ -9,6 +9,7 @@ from gridveil.core.errors import InputError
 from gridveil.sectors.gas.gaslib import read_gaslib
 from gridveil.sectors.gas.matgas import read_matgas
 from gridveil.sectors.gas.tables import GasTables
+from gridveil.sectors.sites import AS_STATED, SiteKind, SiteRule
 
 _MATGAS = re.compile(rb"^\s*mg[a-z]\.\w+\s*=", re.MULTILINE)
 
@@ -20,12 +21,16 @@ def is_gas_file(path: Path) -> bool:
     return path.suffix in (".net", ".scn", ".cs")
 
 
-def read_gas_file(path: Path) -> GasTables:
-    """Read a gas network; anything else is an InputError of one line."""
+def read_gas_file(path: Path, sites: SiteRule = AS_STATED) -> GasTables:
+    """Read a gas network; anything else is an InputError of one line. GasLib networks declare their sites themselves."""
     if not path.is_file():
         raise InputError(f"{path.name}: no such file; check the path")
     if path.suffix in (".scn", ".cs"):
         raise InputError(
-            f"{path.name}: give the network itself ({path.stem}.net); its scenario and stations are found beside"
+            f"{path.name}: give the network itself ({path.stem}.net); its scenario and stations are found in the same folder"
         )
-    return read_gaslib(path) if path.suffix == ".net" else read_matgas(path)
+    if path.suffix != ".net":
+        return read_matgas(path, sites)
+    if sites.kind is SiteKind.LISTED:
+        raise InputError(f"{path.name}: a GasLib network declares its sites as sinks; leave out the list of sites")
+    return read_gaslib(path)

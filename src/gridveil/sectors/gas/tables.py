@@ -1,4 +1,4 @@
-"""What a gas network file says, as plain columns in SI units (Pa, m, kg/s): the common result of all gas readers."""
+"""Contents of a gas network file as plain columns in SI units (Pa, m, kg/s): the common result of all gas readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.core.secret import SecretDemand
+from gridveil.core.secret import SecretValues
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -20,6 +20,7 @@ MOLAR_MASS_OF_AIR = 0.0289647  # kg/mol
 DEFAULT_HEAT_CAPACITY_RATIO = 1.4
 DIAMETER_RANGE = (1e-3, 100.0)  # m: outside, a file has mixed up its units
 LONGEST = 1e8  # m
+LARGEST_DEMAND = 1e9  # kg/s; what a solver could fail on is refused here, before it can fail because of a demand
 
 
 class Columns:
@@ -42,12 +43,18 @@ class JunctionTable(Columns):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PipeTable(Columns):
-    """Pipes between positions in the junction table; lengths in m, flow limits in kg/s (±inf: none)."""
+class EdgeTable(Columns):
+    """Connections between positions in the junction table."""
 
     id: tuple[str, ...]
     from_junction: Ints
     to_junction: Ints
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PipeTable(EdgeTable):
+    """Pipes; lengths in m, flow limits in kg/s (±inf: none)."""
+
     diameter: Floats
     length: Floats
     friction_factor: Floats
@@ -56,21 +63,14 @@ class PipeTable(Columns):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LinkTable(Columns):
+class LinkTable(EdgeTable):
     """Connections without pressure loss: short pipes and open valves."""
-
-    id: tuple[str, ...]
-    from_junction: Ints
-    to_junction: Ints
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StationTable(Columns):
+class StationTable(EdgeTable):
     """Compressors (ratio 1 or more) or regulators (ratio 1 or less): limits on p_out / p_in and on the flow (kg/s)."""
 
-    id: tuple[str, ...]
-    from_junction: Ints
-    to_junction: Ints
     ratio_min: Floats
     ratio_max: Floats
     flow_min: Floats
@@ -90,10 +90,10 @@ class DeliveryTable(Columns):
     """Delivery sites. Where they are is public; what they withdraw (kg/s) is secret from the first moment."""
 
     junction: Ints
-    withdrawal: SecretDemand
+    withdrawal: SecretValues
     shared_junction: Ints
     """The junctions that have deliveries, each once."""
-    withdrawal_per_junction: SecretDemand
+    withdrawal_per_junction: SecretValues
     """The same demands summed at each of ``shared_junction``."""
 
 
@@ -118,8 +118,8 @@ class GasProperties:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GasTables:
-    """A whole gas network file. ``notes`` lists what the reader simplified or left out."""
+class GasElements:
+    """The elements of a gas network other than its demands."""
 
     junction: JunctionTable
     pipe: PipeTable
@@ -127,42 +127,52 @@ class GasTables:
     compressor: StationTable
     regulator: StationTable
     receipt: ReceiptTable
-    delivery: DeliveryTable
     gas: GasProperties
-    file_format: str
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PublicGasTables:
+class GasTables(GasElements):
+    """A whole gas network file. ``notes`` lists what the reader simplified or left out.
+
+    ``sites_declared`` is False where the list of sites follows the demands.
+    """
+
+    delivery: DeliveryTable
+    file_format: str
+    notes: tuple[str, ...]
+    sites_declared: bool = True
+
+    @property
+    def unprotected(self) -> tuple[str, ...]:
+        """What takes gas out elsewhere and is published as the file states it: receipts with a negative injection."""
+        at = sorted({self.junction.id[place] for place in self.receipt.junction[self.receipt.injection < 0]})
+        count = int(np.sum(self.receipt.injection < 0))
+        return (f"{count} receipts that take gas out (junctions {', '.join(at)}): published exactly",) if count else ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublicGasTables(GasElements):
     """What may be published of a gas network: no names, no limits of customers, no injection at a slack junction."""
 
-    junction: JunctionTable
-    pipe: PipeTable
-    link: LinkTable
-    compressor: StationTable
-    regulator: StationTable
-    receipt: ReceiptTable
-    gas: GasProperties
     delivery_junction: Ints
     withdrawal: Floats
     """Released demands (kg/s), never the true ones."""
 
 
 def delivery_table(junction: Sequence[int], withdrawal: Sequence[float]) -> DeliveryTable:
-    """Close the true withdrawals (kg/s) away, one by one and summed per junction."""
+    """Put the true withdrawals (kg/s) into secret containers, individually and summed per junction."""
     at, values = np.array(junction, dtype=np.int64), np.array(withdrawal, dtype=np.float64)
     shared, group = np.unique(at, return_inverse=True)
     return DeliveryTable(
         junction=at,
-        withdrawal=SecretDemand(values),
+        withdrawal=SecretValues(values),
         shared_junction=shared,
-        withdrawal_per_junction=SecretDemand(np.bincount(group, values, minlength=len(shared))),
+        withdrawal_per_junction=SecretValues(np.bincount(group, values, minlength=len(shared))),
     )
 
 
 def link_table(id: Sequence[str] = (), from_junction: Sequence[int] = (), to_junction: Sequence[int] = ()) -> LinkTable:
-    """Give a link table from plain columns; without arguments an empty one."""
+    """Build a link table from plain columns; without arguments, an empty one."""
     return LinkTable(
         id=tuple(id),
         from_junction=np.array(from_junction, dtype=np.int64),
@@ -180,7 +190,7 @@ def station_table(
     flow_min: Sequence[float] = (),
     flow_max: Sequence[float] = (),
 ) -> StationTable:
-    """Give a table of compressors or regulators from plain columns; without arguments an empty one."""
+    """Build a table of compressors or regulators from plain columns; without arguments, an empty one."""
     return StationTable(
         id=tuple(id),
         from_junction=np.array(from_junction, dtype=np.int64),
@@ -193,12 +203,12 @@ def station_table(
 
 
 def receipt_table(junction: Sequence[int] = (), injection: Sequence[float] = ()) -> ReceiptTable:
-    """Give a receipt table from plain columns; without arguments an empty one."""
+    """Build a receipt table from plain columns; without arguments, an empty one."""
     return ReceiptTable(junction=np.array(junction, dtype=np.int64), injection=np.array(injection, dtype=np.float64))
 
 
 def tighten(limits: JunctionTable, at: Ints, lower: Sequence[float], upper: Sequence[float]) -> JunctionTable:
-    """Give the junctions with pressure limits of elements that stand there folded into their own (Pa)."""
+    """Tighten the pressure limits of junctions (Pa) by those of the elements connected there."""
     p_min, p_max = limits.p_min.copy(), limits.p_max.copy()
     np.maximum.at(p_min, at, np.array(lower, dtype=np.float64))
     np.minimum.at(p_max, at, np.array(upper, dtype=np.float64))
@@ -212,6 +222,10 @@ def check_gas_tables(tables: GasTables, source: str) -> None:
         raise InputError(f"{source}: the file has no junctions; give a complete gas network")
     if not len(tables.delivery.junction):
         raise InputError(f"{source}: the file has no deliveries in service, so there are no demands to protect")
+    with np.errstate(over="ignore"):  # scaled so that just what is beyond the limit overflows
+        site = tables.delivery.withdrawal.scaled(np.finfo(float).max / LARGEST_DEMAND).first_not_finite()
+    if site is not None:
+        raise InputError(f"{source}: delivery {site + 1} withdraws more than any pipe carries; give it in kg/s")
     _refuse(source, "junction", junction.id, junction.p_min < 0, "has a negative p_min; pressures are absolute")
     _refuse(
         source, "junction", junction.id, junction.p_min > junction.p_max, "has p_min above p_max; swap or widen them"

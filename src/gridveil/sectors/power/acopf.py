@@ -9,20 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.programs import Follower, ParametricProgram
+from gridveil.programs.families import Rows, Variable, assemble, constant, equal_to_zero, pick, sum_at, symbols
 from gridveil.sectors.power.dcopf import dc_opf
 from gridveil.sectors.power.network import Grid, PowerNetwork
 from gridveil.sectors.power.opf_parts import (
-    Rows,
-    Variable,
-    constant,
     constraint_angle_difference,
     constraint_cost_level,
-    equal_to_zero,
-    join,
     objective_generation_cost,
-    pick,
-    stack,
-    sum_at,
     variable_angle,
     variable_cost_level,
     variable_generation,
@@ -52,33 +45,25 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
         variable_generation(generator.q_min, generator.q_max),
         variable_cost_level(generator.cost, generator),
     ]
-    sizes = np.cumsum([0, *(len(v.start) for v in variables)]).tolist()
-    joined = join(variables)
-    x = ca.MX.sym("x", sizes[-1])
-    angle, magnitude, p_gen, q_gen, level = ca.vertsplit(x, sizes)
+    x, (angle, magnitude, p_gen, q_gen, level) = symbols(variables)
     d = ca.MX.sym("d", 2 * n_load)
     p_load, q_load = ca.vertsplit(d, n_load)
 
     flows = expression_ohms_law(grid, angle, magnitude)
-    rows = stack(
-        [
-            constraint_power_balance(grid, magnitude, flows, (p_gen, q_gen), (p_load, q_load)),
-            constraint_angle_difference(grid, angle),
-            constraint_thermal_limit(grid, flows),
-            constraint_cost_level(generator.cost, p_gen, level),
-        ]
-    )
-    return ParametricProgram(
-        name="AC-OPF",
-        x=x,
-        d=d,
-        cost=objective_generation_cost(generator.cost, p_gen, level),
-        g=rows.expression,
-        g_lower=rows.lower,
-        g_upper=rows.upper,
-        x_lower=joined.lower,
-        x_upper=joined.upper,
-        x_start=joined.start,
+    rows = [
+        constraint_power_balance(grid, magnitude, flows, (p_gen, q_gen), (p_load, q_load)),
+        constraint_angle_difference(grid, angle),
+        constraint_thermal_limit(grid, flows),
+        constraint_cost_level(generator.cost, p_gen, level),
+    ]
+    cost = objective_generation_cost(generator.cost, p_gen, level)
+    return assemble(
+        "AC-OPF",
+        x,
+        d,
+        variables,
+        rows,
+        cost,
         proxy=ca.sum1(p_load),
         cost_unit="$/h",
         more_starts=(lambda d: start_from_dc(network, d),),

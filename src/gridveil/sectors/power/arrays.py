@@ -1,4 +1,4 @@
-"""A power network as plain arrays: the form that solvers of our own take."""
+"""A power network as plain arrays, the input of the structured solver."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class OpfArrays:
 
 
 def structured_arrays(network: PowerNetwork, interior: float = 0.0) -> OpfArrays:
-    """Give the energised grid's arrays, with every range of limits narrowed by ``interior`` (relative where they exceed 1).
+    """Build the energised grid's arrays, with limits tightened by ``interior`` (relative where they exceed 1).
 
     Active power gives way a hundred times less: what generators are held back by shows in the cost.
     """

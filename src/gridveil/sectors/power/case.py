@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridveil.core.errors import InputError
+from gridveil.core.secret import Secret, SecretField
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.costs import costs_from_curves
 from gridveil.sectors.power.network import Bools, Branches, Buses, Floats, Generators, Ints, LoadSites, PowerNetwork
@@ -12,6 +13,7 @@ from gridveil.sectors.power.tables import BranchTable, PowerTables
 
 UNLIMITED_ANGLE = np.deg2rad(90.0)  # files write ±360 or ±90 degrees, or twice 0, for "no limit"
 BASE_RANGE = (1e-6, 1e9)  # MVA; beyond it per-unit values lose all meaning
+LARGEST_DEMAND = 1e9  # MVA; what a solver could fail on is refused here, before it can fail because of a demand
 DEFAULT_ANGLE = np.deg2rad(60.0)  # what stands in for "no limit", as in PowerModels
 
 
@@ -51,9 +53,29 @@ def power_case(name: str, tables: PowerTables) -> Case:
     return Case(
         name=name,
         network=network,
-        demand=tables.load.power.scaled(1 / base),
+        secret=Secret(field=demand_field(network), values=tables.load.power.scaled(1 / base)),
         file_format=tables.file_format,
         notes=tables.notes + _angle_note(tables.branch),
+        sites_declared=tables.sites_declared,
+        unprotected=tables.unprotected,
+    )
+
+
+def power_network(case: Case) -> PowerNetwork | None:
+    """Narrow a case to its power network, for what exists in this sector only; None if it is of another one."""
+    return case.network if isinstance(case.network, PowerNetwork) else None
+
+
+def demand_field(network: PowerNetwork) -> SecretField:
+    """Define the secret field of a power case: the power of each load."""
+    return SecretField(
+        name="demand",
+        meaning="active and reactive power of each load",
+        participant="load site",
+        dimension=2,
+        unit="MVA",
+        base=network.base_mva,
+        places=tuple(str(bus) for bus in network.bus.id[network.load.bus]),
     )
 
 
@@ -94,15 +116,15 @@ def _positions(ids: Ints, bus_id: Ints, kind: str) -> Ints:
 
 def _check_size(tables: PowerTables) -> None:
     if len(tables.bus.id) == 0:
-        raise InputError("the network has no buses; check that the file is a whole case")
+        raise InputError("the network has no buses; check that the file is a complete case")
     ids, counts = np.unique(tables.bus.id, return_counts=True)
     if counts.max() > 1:
         raise InputError(f"bus id {ids[counts.argmax()]} appears {counts.max()} times; give each bus an id of its own")
     if not BASE_RANGE[0] <= tables.base_mva <= BASE_RANGE[1]:
-        raise InputError("baseMVA must be a positive number of usual size; correct it in the file")
+        raise InputError("baseMVA must be a positive number of plausible size; correct it in the file")
     if len(tables.load.bus_id) == 0:
         raise InputError(
-            "the network has no loads, so there is nothing to protect; check that the file is a whole case"
+            "the network has no loads, so there is nothing to protect; check that the file is a complete case"
         )
 
 
@@ -122,6 +144,10 @@ def _check_finite(tables: PowerTables) -> None:
     site = tables.load.power.first_not_finite()
     if site is not None:
         raise InputError(f"load {site + 1}: its demand is not a finite number; correct it in the file")
+    with np.errstate(over="ignore", invalid="ignore"):  # scaled so that just what is beyond the limit overflows
+        site = tables.load.power.scaled(np.finfo(float).max / LARGEST_DEMAND).first_not_finite()
+    if site is not None:
+        raise InputError(f"load {site + 1}: its demand is implausibly large; give it in MW and MVAr")
 
 
 def _check_limits(network: PowerNetwork) -> None:

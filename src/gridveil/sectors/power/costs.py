@@ -43,7 +43,7 @@ class GeneratorCosts:
         return bool(np.any(self.polynomial != 0) or self.line_generator.size)
 
     def select(self, generators: Ints) -> GeneratorCosts:
-        """Give the costs of some generators, renumbered in the given order."""
+        """Select the costs of some generators, renumbered in the given order."""
         number = np.full(self.polynomial.shape[1], -1)
         number[generators] = np.arange(len(generators))
         keep = number[self.line_generator] >= 0

@@ -6,18 +6,12 @@ import casadi as ca
 import numpy as np
 
 from gridveil.programs import ParametricProgram
+from gridveil.programs.families import Rows, assemble, constant, equal_to_zero, pick, sum_at, symbols
 from gridveil.sectors.power.network import Grid, PowerNetwork
 from gridveil.sectors.power.opf_parts import (
-    Rows,
-    constant,
     constraint_angle_difference,
     constraint_cost_level,
-    equal_to_zero,
-    join,
     objective_generation_cost,
-    pick,
-    stack,
-    sum_at,
     variable_angle,
     variable_cost_level,
     variable_generation,
@@ -33,33 +27,18 @@ def dc_opf(network: PowerNetwork) -> ParametricProgram:
         variable_generation(generator.p_min, generator.p_max),
         variable_cost_level(generator.cost, generator),
     ]
-    sizes = np.cumsum([0, *(len(v.start) for v in variables)]).tolist()
-    joined = join(variables)
-    x = ca.MX.sym("x", sizes[-1])
-    angle, p_gen, level = ca.vertsplit(x, sizes)
+    x, (angle, p_gen, level) = symbols(variables)
     d = ca.MX.sym("d", len(grid.load_bus))
 
     flow = expression_dc_flow(grid, angle)
-    rows = stack(
-        [
-            constraint_active_balance(grid, flow, p_gen, d),
-            constraint_angle_difference(grid, angle),
-            constraint_flow_limit(grid, flow),
-            constraint_cost_level(generator.cost, p_gen, level),
-        ]
-    )
-    return ParametricProgram(
-        name="DC-OPF",
-        x=x,
-        d=d,
-        cost=objective_generation_cost(generator.cost, p_gen, level),
-        g=rows.expression,
-        g_lower=rows.lower,
-        g_upper=rows.upper,
-        x_lower=joined.lower,
-        x_upper=joined.upper,
-        x_start=joined.start,
-        cost_unit="$/h",
+    rows = [
+        constraint_active_balance(grid, flow, p_gen, d),
+        constraint_angle_difference(grid, angle),
+        constraint_flow_limit(grid, flow),
+        constraint_cost_level(generator.cost, p_gen, level),
+    ]
+    return assemble(
+        "DC-OPF", x, d, variables, rows, objective_generation_cost(generator.cost, p_gen, level), cost_unit="$/h"
     )
 
 

@@ -12,7 +12,7 @@ from gridveil.sectors.power.write import PublicTables
 
 
 def public_tables(network: PowerNetwork, sites: NDArray[np.complex128]) -> PublicTables:
-    """Give the network's columns in file units, with ``sites`` (per unit, one per load site) as its loads."""
+    """Build the network's columns in file units, with ``sites`` (per unit, one per load site) as its loads."""
     base, bus, branch, generator = network.base_mva, network.bus, network.branch, network.generator
     return PublicTables(
         base_mva=base,

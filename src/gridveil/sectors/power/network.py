@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class Generators:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LoadSites:
-    """Where loads stand (public); what they draw is in the case's SecretDemand, in the same order."""
+    """Where loads stand (public); what they draw is in the case's SecretValues, in the same order."""
 
     bus: Ints
     in_service: Bools
@@ -104,6 +105,8 @@ class Grid:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PowerNetwork:
     """Topology, limits, costs and load sites: everything of a power case but the demands."""
+
+    kind: ClassVar[str] = "power"
 
     base_mva: float
     bus: Buses
@@ -156,7 +159,7 @@ class PowerNetwork:
 
 
 def islands(n_bus: int, from_bus: Ints, to_bus: Ints) -> Ints:
-    """Give the number of the island that each bus belongs to."""
+    """Number the islands: the island of each bus."""
     graph = coo_array((np.ones(len(from_bus)), (from_bus, to_bus)), shape=(n_bus, n_bus))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 

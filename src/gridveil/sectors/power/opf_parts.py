@@ -1,76 +1,17 @@
-"""What the AC and the DC form share: angles, generation and the objective (1) of Model 1."""
+"""Parts shared by the AC and DC formulations: angles, generation and the objective (1) of Model 1."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.programs.families import Rows, Variable, constant, pick
 from gridveil.sectors.power.costs import GeneratorCosts
 from gridveil.sectors.power.network import Generators, Grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """One family of constraints: lower ≤ expression ≤ upper."""
-
-    expression: ca.MX
-    lower: Floats
-    upper: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Variable:
-    """One family of variables with its bounds and public start."""
-
-    lower: Floats
-    upper: Floats
-    start: Floats
-
-
-def join(variables: Sequence[Variable]) -> Variable:
-    """Put families of variables one after another."""
-    return Variable(
-        np.concatenate([v.lower for v in variables]),
-        np.concatenate([v.upper for v in variables]),
-        np.concatenate([v.start for v in variables]),
-    )
-
-
-def stack(rows: Sequence[Rows]) -> Rows:
-    """Put families of constraints on top of each other."""
-    return Rows(
-        ca.vertcat(*(r.expression for r in rows)),
-        np.concatenate([r.lower for r in rows]),
-        np.concatenate([r.upper for r in rows]),
-    )
-
-
-def equal_to_zero(expression: ca.MX) -> Rows:
-    """Give rows that must vanish."""
-    zeros = np.zeros(expression.numel())
-    return Rows(expression, zeros, zeros)
-
-
-def constant(values: Floats) -> ca.DM:
-    """Give an array as a CasADi column, so that products with symbols stay symbols."""
-    return ca.DM(values)
-
-
-def pick(vector: ca.MX, index: Ints) -> ca.MX:
-    """Give the entries at ``index`` as a column (CasADi's own indexing turns some selections on their side)."""
-    return ca.vec(vector[index.tolist()])
-
-
-def sum_at(bus: Ints, n_bus: int) -> ca.DM:
-    """Give the 0/1 matrix that adds up, at each bus, the quantities attached to it (shape n_bus × len(bus))."""
-    return ca.DM.triplet(bus.tolist(), list(range(len(bus))), ca.DM.ones(len(bus)), n_bus, len(bus))
 
 
 def variable_angle(grid: Grid) -> Variable:

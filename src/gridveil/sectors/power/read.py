@@ -10,7 +10,8 @@ import numpy as np
 import powerio
 
 from gridveil.core.errors import InputError
-from gridveil.core.secret import SecretDemand
+from gridveil.core.secret import SecretValues
+from gridveil.sectors.power.source import WITH_LOAD_TABLE, check_source, notes_of
 from gridveil.sectors.power.star import star_legs
 from gridveil.sectors.power.tables import (
     Bools,
@@ -24,39 +25,45 @@ from gridveil.sectors.power.tables import (
     PowerTables,
 )
 from gridveil.sectors.redaction import redact
+from gridveil.sectors.sites import AS_STATED, SiteKind, SiteRule, places_without_row
 
 Row = Mapping[str, Any]
 POLYNOMIAL_COST = 2
 STAR_VOLTAGE_LIMITS = (0.9, 1.1)
 
 
-def read_power_file(path: Path) -> PowerTables:
-    """Read a case file (or a PyPSA folder). Anything that is not a usable case is an InputError of one line."""
-    network, file_format = _parse(path)
-    notes: list[str] = []
+def read_power_file(path: Path, sites: SiteRule = AS_STATED) -> PowerTables:
+    """Read a case file (or a PyPSA folder). Raises InputError, with a one-line message, if it is not a usable case.
+
+    ``sites`` says which buses have a site. As a file states it, formats with a table of loads declare their sites;
+    MATPOWER does not, because a bus without demand is no site there.
+    """
+    module = _parse(path)
+    network, file_format = module.value, str(module.value.source_format)
+    notes = check_source(path, file_format) + notes_of(module.diagnostics)
     if network.n_switches:
         network = network.merge_buses(closed_switches=True).network
         notes.append("closed switches: the buses they join are merged")
     _refuse_unmodelled(network)
-    if network.n_storage:
-        notes.append(f"{network.n_storage} storage units left out: the problem has one time step")
     windings = [row for row in network.transformers_3w if row["in_service"]]
     if windings:
         notes.append(f"{len(windings)} three-winding transformers: replaced by their star equivalent")
     buses, branches, shunts = _with_stars(network, windings)
-    bus = _bus_table(buses, shunts)
+    loads, declared = _site_rows(network, sites, declared=file_format in WITH_LOAD_TABLE)
     return PowerTables(
         base_mva=float(network.base_mva),
-        bus=bus,
+        bus=_bus_table(buses, shunts),
         branch=_branch_table(branches),
         generator=_generator_table(network.generators),
-        load=_load_table(network.loads),
+        load=_load_table(loads),
         file_format=file_format,
         notes=tuple(notes),
+        sites_declared=declared,
+        unprotected=_unprotected(network),
     )
 
 
-def _parse(path: Path) -> tuple[powerio.BalancedNetwork, str]:
+def _parse(path: Path) -> powerio.PioModule[powerio.BalancedNetwork]:
     if not path.exists():
         raise InputError(f"{path}: no such file or folder; check the path, or name a built-in case such as veil9")
     if path.is_dir() and not (path / "network.csv").exists():
@@ -75,11 +82,11 @@ def _parse(path: Path) -> tuple[powerio.BalancedNetwork, str]:
     if not isinstance(module.value, powerio.BalancedNetwork):
         kind = type(module.value).__name__
         raise InputError(f"{path}: holds a {kind}, not one transmission network; export a single snapshot of a network")
-    return module.value, str(module.value.source_format)
+    return module
 
 
 def _reason(error: Exception) -> str:
-    """Give the parser's own words without its code; files in no known format get a hint."""
+    """Return the parser's message without its code, plus a hint for files in no known format."""
     text = str(error)
     code, _, rest = text.partition(": ")
     if code == "REQUEST.FORMAT.UNKNOWN":
@@ -91,6 +98,7 @@ def _refuse_unmodelled(network: powerio.BalancedNetwork) -> None:
     active = {
         "HVDC lines": sum(bool(row.get("in_service", True)) for row in network.hvdc),
         "static var compensators": sum(bool(row["in_service"]) for row in network.static_var_compensators),
+        "storage units": sum(bool(row["in_service"]) for row in network.storage),
     }
     for kind, count in active.items():
         if count:
@@ -98,6 +106,35 @@ def _refuse_unmodelled(network: powerio.BalancedNetwork) -> None:
                 f"the case has {count} {kind} in service, which are not modelled; "
                 "switch them off or replace them by generators and try again"
             )
+
+
+def _site_rows(network: powerio.BalancedNetwork, sites: SiteRule, *, declared: bool) -> tuple[list[Row], bool]:
+    """Rows of all sites in the order of the buses, those without a row of their own with a demand of zero."""
+    rows: list[Row] = list(network.loads)
+    if sites.kind is SiteKind.ROWS:
+        return rows, declared
+    buses = [str(row["id"]) for row in network.buses]
+    missing = places_without_row(sites, [str(row["bus"]) for row in rows], buses, "bus")
+    rows += [{"bus": int(bus), "p": 0.0, "q": 0.0, "in_service": True} for bus in missing]
+    position = {int(bus): place for place, bus in enumerate(buses)}
+    return sorted(rows, key=lambda row: position[row["bus"]]), True
+
+
+def _unprotected(network: powerio.BalancedNetwork) -> tuple[str, ...]:
+    """What draws power outside the table of loads: it is published as the file states it."""
+    generators = [row["bus"] for row in network.generators if row["pmin"] < 0 and row["pmax"] <= 0]
+    passive = [row["bus"] for row in network.generators if not row["voltage_regulation_on"] and row["pmax"] > 0]
+    drawing = [row["bus"] for row in network.shunts if row["g"] > 0 and row["in_service"]]
+    found = (
+        ("dispatchable loads", "generators", generators, "with their limits"),
+        ("static generators", "generators", passive, "with their limits"),
+        ("shunts that draw active power", "shunts", drawing, "exactly"),
+    )
+    return tuple(
+        f"{len(at)} {what} ({kind} at buses {', '.join(str(bus) for bus in sorted(set(at)))}): published {how}"
+        for what, kind, at, how in found
+        if at
+    )
 
 
 def _with_stars(network: powerio.BalancedNetwork, windings: Sequence[Row]) -> tuple[list[Row], list[Row], list[Row]]:
@@ -187,7 +224,7 @@ def _cost_curve(cost: Row | None) -> CostCurve | None:
 
 def _load_table(loads: Sequence[Row]) -> LoadTable:
     power = np.array([complex(row["p"], row["q"]) for row in loads], dtype=complex)
-    return LoadTable(bus_id=_ints(loads, "bus"), in_service=_bools(loads, "in_service"), power=SecretDemand(power))
+    return LoadTable(bus_id=_ints(loads, "bus"), in_service=_bools(loads, "in_service"), power=SecretValues(power))
 
 
 def _floats(rows: Iterable[Row], key: str) -> Floats:

@@ -1,4 +1,4 @@
-"""What the second-order-cone relaxation certifies: global lower bounds on O(d) and on the distance of any release.
+"""Bounds from the second-order-cone relaxation: global lower bounds on O(d) and on the distance of any release.
 
 Both hold whatever a local solver found, for negative loads, any polynomial or convex piecewise-linear cost, parallel lines,
 transformers and phase shifters. `soc_program` says why the numbers are safe.
@@ -44,7 +44,7 @@ def soc_lower_bound(grid: Grid, demand: NDArray[Any]) -> SocBound:
 
 
 def cost_program(grid: Grid, demand: NDArray[Any]) -> tuple[ConicProgram, float]:
-    """Give the relaxed AC-OPF over (w, α, ω, η, P, level), and the size of marginal costs that its levels are measured in."""
+    """Build the relaxed AC-OPF over (w, α, ω, η, P, level), and the scale of marginal costs that its levels use."""
     p_low, p_high = generation_box(grid, demand.real, demand.real)
     cost = convex_costs(replace(grid.generator, p_min=p_low, p_max=p_high))
     scale = cost_scale(grid, cost)
@@ -83,7 +83,7 @@ def soc_distance_bound(
 def distance_program(
     grid: Grid, noisy: NDArray[Any], target: CostTarget, d_lower: Floats, d_upper: Floats
 ) -> ConicProgram:
-    """Give the relaxed HPR over (w, α, ω, η, P, level, square, d − d̃)."""
+    """Build the relaxed HPR over (w, α, ω, η, P, level, square, d − d̃)."""
     n, away = len(noisy), np.concatenate([noisy.real, noisy.imag])
     p_low, p_high = generation_box(grid, d_lower[:n], d_upper[:n])
     cost = convex_costs(replace(grid.generator, p_min=p_low, p_max=p_high))

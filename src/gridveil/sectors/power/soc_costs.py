@@ -1,4 +1,4 @@
-"""Generator costs as a convex program can have them: a convex cost from below, and a straight line from above.
+"""Generator costs in a convex program: a convex function from below, and a straight line from above.
 
 Quadratic costs and convex piecewise-linear ones are exact from below. Any other polynomial (a cubic, a concave cost) is
 replaced by tangents of its convex under-estimator f(p) + ½c(p − p_min)(p − p_max) with c = max(0, −min f″) (the αBB form).
@@ -45,7 +45,7 @@ class ConvexCosts:
 
 
 def convex_costs(generator: Generators) -> ConvexCosts:
-    """Give the convex form of the costs of all generators."""
+    """Build the convex form of all generators' costs."""
     cost, low, high = generator.cost, generator.p_min, generator.p_max
     polynomial = np.array(cost.polynomial)
     irregular = np.flatnonzero(np.any(polynomial[3:] != 0, axis=0) | (polynomial[2] < 0))

@@ -53,7 +53,7 @@ class BusPairs:
 
 
 def bus_pairs(grid: Grid) -> BusPairs:
-    """Give the pairs of buses that are joined."""
+    """Return the pairs of connected buses."""
     low, high = np.minimum(grid.from_bus, grid.to_bus), np.maximum(grid.from_bus, grid.to_bus)
     keys, of_branch = np.unique(low * grid.n_bus + high, return_inverse=True)
     along = grid.from_bus < grid.to_bus
@@ -113,7 +113,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Flows:
+class RelaxedFlows:
     """Power entering each branch at its two ends."""
 
     p_from: Affine
@@ -150,7 +150,7 @@ class Products:
 
 
 def assemble(blocks: list[Block]) -> tuple[ConicProgram, list[Affine]]:
-    """Give an empty program over these variables, and each family of them as an expression."""
+    """Create an empty program over these variables, and each family of them as an expression."""
     sizes = [len(block.lower) for block in blocks]
     starts = np.cumsum([0, *sizes])
     identity = sparse.eye_array(int(starts[-1]), format="csr")
@@ -255,13 +255,13 @@ def constraint_lifted_cuts(
         program.add_nonnegative(projected - plane.times(np.cos(half)))
 
 
-def expression_ohms_law(grid: Grid, pairs: BusPairs, w: Affine, products: Products) -> Flows:
+def expression_ohms_law(grid: Grid, pairs: BusPairs, w: Affine, products: Products) -> RelaxedFlows:
     """(8): S_ij = conj(Y_ii)w_i + conj(Y_ij)(wr + j·wi), for both ends of each branch."""
     w_i, w_j = w.pick(grid.from_bus), w.pick(grid.to_bus)
     y_ii, y_ij, y_ji, y_jj = grid.y_ff, grid.y_ft, grid.y_tf, grid.y_tt
     cos_i, sin_i = products.at_end(pairs, from_end=True)
     cos_j, sin_j = products.at_end(pairs, from_end=False)
-    return Flows(
+    return RelaxedFlows(
         p_from=w_i.times(y_ii.real) + cos_i.times(y_ij.real) + sin_i.times(y_ij.imag),
         q_from=w_i.times(-y_ii.imag) - cos_i.times(y_ij.imag) + sin_i.times(y_ij.real),
         p_to=w_j.times(y_jj.real) + cos_j.times(y_ji.real) - sin_j.times(y_ji.imag),
@@ -270,7 +270,7 @@ def expression_ohms_law(grid: Grid, pairs: BusPairs, w: Affine, products: Produc
 
 
 def constraint_power_balance(
-    program: ConicProgram, grid: Grid, w: Affine, flows: Flows, p_gen: Affine, load: tuple[Affine, Affine]
+    program: ConicProgram, grid: Grid, w: Affine, flows: RelaxedFlows, p_gen: Affine, load: tuple[Affine, Affine]
 ) -> None:
     """(7) and the reactive half of (5): what leaves a bus is what its generators, within their limits, give."""
     n, generator = grid.n_bus, grid.generator
@@ -285,7 +285,7 @@ def constraint_power_balance(
     constraint_between(program, reactive, least, most)
 
 
-def constraint_thermal_limit(program: ConicProgram, grid: Grid, flows: Flows) -> None:
+def constraint_thermal_limit(program: ConicProgram, grid: Grid, flows: RelaxedFlows) -> None:
     """(6): |S| ≤ rate at both ends, where the voltage limits alone do not see to it."""
     largest_from, largest_to = largest_flows(grid)
     for p, q, largest in ((flows.p_from, flows.q_from, largest_from), (flows.p_to, flows.q_to, largest_to)):

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def star_legs(z12: complex, z23: complex, z31: complex) -> tuple[complex, complex, complex]:
-    """Give the impedances of legs 1, 2 and 3, so that legs i and j in series make up the pair impedance z_ij."""
+    """Impedances of legs 1, 2 and 3, such that legs i and j in series have the pair impedance z_ij."""
     return (z12 + z31 - z23) / 2, (z12 + z23 - z31) / 2, (z23 + z31 - z12) / 2

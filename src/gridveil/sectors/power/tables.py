@@ -1,4 +1,4 @@
-"""What a power case file says, as plain columns in the file's own units (MW, MVAr, degrees, per unit on base_mva)."""
+"""Contents of a power case file as plain columns in the file's own units (MW, MVAr, degrees, per unit on base_mva)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.secret import SecretDemand
+from gridveil.core.secret import SecretValues
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -77,12 +77,16 @@ class LoadTable:
 
     bus_id: Ints
     in_service: Bools
-    power: SecretDemand
+    power: SecretValues
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PowerTables:
-    """A whole case file. ``notes`` lists what the reader simplified or left out."""
+    """A whole case file. ``notes`` lists what the reader simplified or left out.
+
+    ``sites_declared`` is False where the list of sites follows the demands. ``unprotected`` names what draws power
+    outside the table of loads and is published as the file states it.
+    """
 
     base_mva: float
     bus: BusTable
@@ -91,3 +95,5 @@ class PowerTables:
     load: LoadTable
     file_format: str
     notes: tuple[str, ...]
+    sites_declared: bool
+    unprotected: tuple[str, ...]

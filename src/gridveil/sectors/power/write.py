@@ -39,14 +39,19 @@ class PublicTables:
     load_power: NDArray[np.complex128]
 
 
-def writable_format(file_format: str) -> str:
-    """Give the format to write for one that was read: the same, or MATPOWER where the format can only be read."""
+def can_write(file_format: str) -> bool:
+    """Whether a format is known and can be written."""
     information = powerio.resolve_format(file_format)
-    return file_format if information is not None and information.can_emit else FALLBACK_FORMAT
+    return information is not None and bool(information.can_emit)
+
+
+def writable_format(file_format: str) -> str:
+    """Choose the format to write for one that was read: the same, or MATPOWER where the format can only be read."""
+    return file_format if can_write(file_format) else FALLBACK_FORMAT
 
 
 def write_power_network(tables: PublicTables, folder: Path, file_format: str, *, title: str) -> Path:
-    """Write ``network.<extension>`` (or a folder ``network``) and give its path. ``title`` becomes the network's name."""
+    """Write ``network.<extension>`` (or a folder ``network``) and return its path. ``title`` becomes the network's name."""
     information = powerio.resolve_format(file_format)
     if information is None or not information.can_emit:
         raise InputError(f"the format {file_format} cannot be written; choose another, such as {FALLBACK_FORMAT}")
@@ -59,7 +64,7 @@ def write_power_network(tables: PublicTables, folder: Path, file_format: str, *,
 
 
 def _drop_old_load_columns(path: Path) -> None:
-    """Remove columns of pandapower 2 that stand beside their successors: pandapower 3 refuses a file with both."""
+    """Remove columns of pandapower 2 that duplicate their successors: pandapower 3 refuses a file with both."""
     document = json.loads(path.read_text())
     table = document["_object"]["load"]
     frame = json.loads(table["_object"])
@@ -87,7 +92,7 @@ MENDED = {"pandapower-json": _drop_old_load_columns, "pypsa-csv": _drop_fixed_di
 
 
 def _document(tables: PublicTables, title: str) -> Row:
-    """Give the network as a PowerIO IR document: the one input of powerio that keeps several loads on a bus apart."""
+    """Convert the network to a PowerIO IR document: powerio's only input that keeps several loads on a bus apart."""
     empty: list[Row] = []
     data: Row = {
         "name": title,

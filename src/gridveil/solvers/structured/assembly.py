@@ -11,29 +11,27 @@ from numpy.typing import NDArray
 
 from gridveil.solvers.structured.branch_flows import flow_hessian, flow_value, from_gradient, to_gradient
 from gridveil.solvers.structured.kernel import compiled
-from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, System, Values, copy_blocks
+from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, Problem, System, Values, copy_blocks
+from gridveil.solvers.structured.settings import DELTA_C, DENSE_SOFTNESS, LEAST_PIVOT
 from gridveil.solvers.structured.symbolic import Pattern
 
 Floats = NDArray[np.float64]
 
-# Smallest pivot of a local variable: one without bounds and without curvature would have none at all.
-_LEAST_CURVATURE = 1e-10
-# Least softness of a dense row.
-_DENSE_SOFTNESS = 1e-10
+Weight = tuple[float, float, float, float]
+Gradients = tuple[float, float, float, float, float, float]
 
 
 @compiled
-def assemble(
-    grid: GridData, local: LocalData, pattern: Pattern, point: Iterate, values: Values, system: System
-) -> None:
+def assemble(problem: Problem, point: Iterate, values: Values, system: System) -> None:
     """Fill the matrix before condensation and the gradient of the Lagrangian (without bounds) at ``point``."""
+    grid = problem.grid
     system.diag[:] = 0.0
     system.upper[:] = 0.0
     system.gradient_x[:] = 0.0
     _add_branches(grid, point, values, system)
     _add_buses(grid, point, system)
-    _clear_fixed(grid, pattern, system)
-    _fill_local(local, point, system)
+    _clear_fixed(grid, problem.pattern, system)
+    _fill_local(problem.local, point, system)
 
 
 @compiled
@@ -73,9 +71,13 @@ def _add_branches(grid: GridData, point: Iterate, values: Values, system: System
         above, below = 2 * n_branch + b, 3 * n_branch + b
         # Curvature: the balances and the products inside |S|², the squares inside |S|², the barrier of the limits.
         twice_from, twice_to = 2.0 * scale * limit[at_from], 2.0 * scale * limit[at_to]
-        w0, w1 = price[i, 0] + twice_from * pf, price[i, 1] + twice_from * qf
-        w2, w3 = price[j, 0] + twice_to * pt, price[j, 1] + twice_to * qt
-        h_aa, h_af, h_at, h_ff, h_ft, h_tt = flow_hessian(flow, w0, w1, w2, w3, vf, vt, cos, sin)
+        flow_weights = (
+            price[i, 0] + twice_from * pf,
+            price[i, 1] + twice_from * qf,
+            price[j, 0] + twice_to * pt,
+            price[j, 1] + twice_to * qt,
+        )
+        h_aa, h_af, h_at, h_ff, h_ft, h_tt = flow_hessian(flow, flow_weights, vf, vt, cos, sin)
         admittance = grid.branch_admittance[b]
         square_from, square_to = lf_a * lf_a + lf_f * lf_f + lf_t * lf_t, lt_a * lt_a + lt_f * lt_f + lt_t * lt_t
         stiff[at_from] = _capped(limit[at_from], slack[at_from], least[at_from] * square_from / admittance)
@@ -83,43 +85,17 @@ def _add_branches(grid: GridData, point: Iterate, values: Values, system: System
         stiff[above] = _capped(limit[above], slack[above], least[above] / admittance)
         stiff[below] = _capped(limit[below], slack[below], least[below] / admittance)
         stiff_from, stiff_to, stiff_angle = stiff[at_from], stiff[at_to], stiff[above] + stiff[below]
-        h_aa += (
-            twice_from * (pf_a * pf_a + qf_a * qf_a)
-            + twice_to * (pt_a * pt_a + qt_a * qt_a)
-            + stiff_from * lf_a * lf_a
-            + stiff_to * lt_a * lt_a
-            + stiff_angle
-        )
-        h_af += (
-            twice_from * (pf_a * pf_f + qf_a * qf_f)
-            + twice_to * (pt_a * pt_f + qt_a * qt_f)
-            + stiff_from * lf_a * lf_f
-            + stiff_to * lt_a * lt_f
-        )
-        h_at += (
-            twice_from * (pf_a * pf_t + qf_a * qf_t)
-            + twice_to * (pt_a * pt_t + qt_a * qt_t)
-            + stiff_from * lf_a * lf_t
-            + stiff_to * lt_a * lt_t
-        )
-        h_ff += (
-            twice_from * (pf_f * pf_f + qf_f * qf_f)
-            + twice_to * (pt_f * pt_f + qt_f * qt_f)
-            + stiff_from * lf_f * lf_f
-            + stiff_to * lt_f * lt_f
-        )
-        h_ft += (
-            twice_from * (pf_f * pf_t + qf_f * qf_t)
-            + twice_to * (pt_f * pt_t + qt_f * qt_t)
-            + stiff_from * lf_f * lf_t
-            + stiff_to * lt_f * lt_t
-        )
-        h_tt += (
-            twice_from * (pf_t * pf_t + qf_t * qf_t)
-            + twice_to * (pt_t * pt_t + qt_t * qt_t)
-            + stiff_from * lf_t * lf_t
-            + stiff_to * lt_t * lt_t
-        )
+        # Entries of the six gradients (flows, then limits) by variable, so that h += gradientᵀ · weight · gradient.
+        weight = (twice_from, twice_to, stiff_from, stiff_to)
+        by_a = (pf_a, qf_a, pt_a, qt_a, lf_a, lt_a)
+        by_f = (pf_f, qf_f, pt_f, qt_f, lf_f, lt_f)
+        by_t = (pf_t, qf_t, pt_t, qt_t, lf_t, lt_t)
+        h_aa += _congruence(weight, by_a, by_a) + stiff_angle
+        h_af += _congruence(weight, by_a, by_f)
+        h_at += _congruence(weight, by_a, by_t)
+        h_ff += _congruence(weight, by_f, by_f)
+        h_ft += _congruence(weight, by_f, by_t)
+        h_tt += _congruence(weight, by_t, by_t)
         block = system.diag[i]
         block[0, 0] += h_aa
         block[1, 0] += h_af
@@ -161,6 +137,18 @@ def _add_branches(grid: GridData, point: Iterate, values: Values, system: System
 
 
 @compiled
+def _congruence(weight: Weight, first: Gradients, second: Gradients) -> float:
+    """One entry of gradientᵀ · weight · gradient: both flows of an end share a weight, each limit has its own."""
+    twice_from, twice_to, stiff_from, stiff_to = weight
+    return (
+        twice_from * (first[0] * second[0] + first[1] * second[1])
+        + twice_to * (first[2] * second[2] + first[3] * second[3])
+        + stiff_from * first[4] * second[4]
+        + stiff_to * first[5] * second[5]
+    )
+
+
+@compiled
 def _capped(multiplier: float, slack: float, least_softness: float) -> float:
     """Stiffness λ/s of a limit in series with a spring of the given softness."""
     return multiplier / (slack + least_softness * multiplier)
@@ -188,7 +176,7 @@ def _add_buses(grid: GridData, point: Iterate, system: System) -> None:
 
 @compiled
 def _clear_fixed(grid: GridData, pattern: Pattern, system: System) -> None:
-    """Give each fixed variable a row and a column of the identity."""
+    """Make row and column of each fixed variable those of the identity."""
     for i in range(len(grid.fixed)):
         for c in range(2):
             if grid.fixed[i, c]:
@@ -226,8 +214,8 @@ def _fill_local(local: LocalData, point: Iterate, system: System) -> None:
     for r in range(n_rows):
         above = len(point.limit) - 2 * n_rows + r
         below = above + n_rows
-        system.stiffness[above] = _capped(point.limit[above], point.slack[above], _DENSE_SOFTNESS)
-        system.stiffness[below] = _capped(point.limit[below], point.slack[below], _DENSE_SOFTNESS)
+        system.stiffness[above] = _capped(point.limit[above], point.slack[above], DENSE_SOFTNESS)
+        system.stiffness[below] = _capped(point.limit[below], point.slack[below], DENSE_SOFTNESS)
         system.softness[r] = 1.0 / (system.stiffness[above] + system.stiffness[below])
         weight = point.limit[above] - point.limit[below]
         for k in range(len(u)):
@@ -239,26 +227,26 @@ def _fill_local(local: LocalData, point: Iterate, system: System) -> None:
 
 @compiled
 def local_pivot(curvature: float, shift: float) -> float:
-    """Pivot of a local variable, kept away from zero."""
+    """Pivot of a local variable, kept away from zero: without bounds and curvature it would have none at all."""
     pivot = curvature + shift
-    if abs(pivot) < _LEAST_CURVATURE:
-        return _LEAST_CURVATURE
+    if abs(pivot) < LEAST_PIVOT:
+        return LEAST_PIVOT
     return pivot
 
 
 @compiled
-def condense(grid: GridData, local: LocalData, system: System, shift_primal: float, shift_dual: float) -> int:
+def condense(grid: GridData, local: LocalData, system: System, shift: float) -> int:
     """Eliminate the local variables into ``pivots``, ``border`` and ``corner``; return their negative pivots."""
     diag = system.pivots
     copy_blocks(system.diag, diag)
     for i in range(len(diag)):
         for c in range(2):
             if not grid.fixed[i, c]:
-                diag[i, c, c] += shift_primal
-            diag[i, 2 + c, 2 + c] -= shift_dual
+                diag[i, c, c] += shift
+            diag[i, 2 + c, 2 + c] -= DELTA_C
     negative = 0
     for k in range(len(local.bus)):
-        pivot = local_pivot(system.curvature_u[k], shift_primal)
+        pivot = local_pivot(system.curvature_u[k], shift)
         negative += pivot < 0.0
         diag[local.bus[k], 2 + local.row[k], 2 + local.row[k]] -= 1.0 / pivot
     n_rows = len(local.row_low)
@@ -267,11 +255,11 @@ def condense(grid: GridData, local: LocalData, system: System, shift_primal: flo
         for q in range(r + 1):
             total = system.softness[r] if q == r else 0.0
             for k in range(len(local.bus)):
-                pivot = local_pivot(system.curvature_u[k], shift_primal)
+                pivot = local_pivot(system.curvature_u[k], shift)
                 total += system.row_gradient[r, k] * system.row_gradient[q, k] / pivot
             system.corner[r, q] = total
             system.corner[q, r] = total
         for k in range(len(local.bus)):
-            pivot = local_pivot(system.curvature_u[k], shift_primal)
+            pivot = local_pivot(system.curvature_u[k], shift)
             system.border[r, local.bus[k], 2 + local.row[k]] += local.sign[k] * system.row_gradient[r, k] / pivot
     return negative

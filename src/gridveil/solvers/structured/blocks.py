@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.solvers.structured.kernel import compiled
+from gridveil.solvers.structured.settings import BUNCH_PARLETT, MOST_GROWTH
 from gridveil.solvers.structured.symbolic import Pattern
 from gridveil.solvers.structured.vector import (
     multiply,
@@ -18,10 +19,6 @@ from gridveil.solvers.structured.vector import (
 
 Floats = NDArray[np.float64]
 
-# Bunch and Parlett: below this ratio of the largest diagonal to the largest entry a 2×2 pivot grows less.
-_DIAGONAL_PIVOT_RATIO = 0.6403882032022076
-# A pivot in natural order may be this many times smaller than the entries it eliminates; refinement makes up for the growth.
-_MOST_GROWTH = 10.0
 SINGULAR = -1
 
 
@@ -49,7 +46,7 @@ def invert_symmetric(matrix: Floats, size: int) -> int:
                         q, r = i, j
         if not max(diagonal, off) > 0.0:
             return SINGULAR
-        if diagonal >= _DIAGONAL_PIVOT_RATIO * off:
+        if diagonal >= BUNCH_PARLETT * off:
             negative += matrix[p, p] < 0.0
             _sweep_one(matrix, size, p)
             swept |= 1 << p
@@ -86,8 +83,8 @@ def invert_pivot(m: Floats) -> int:
     l32 = s32 * i2
     d3 = m[3, 3] - l30 * m30 - l31 * s31 - l32 * s32
     largest = max(abs(l10), abs(l20), abs(l30), abs(l21), abs(l31), abs(l32))
-    # Written so that a comparison with NaN, of a pivot of zero, fails.
-    if not (largest < _MOST_GROWTH and abs(d3) > 0.0):
+    # Refinement makes up for growth up to the bound. Written so that a comparison with NaN, of a pivot of zero, fails.
+    if not (largest < MOST_GROWTH and abs(d3) > 0.0):
         return invert_symmetric(m, 4)
     i3 = 1.0 / d3
     # K = L⁻¹, below its diagonal of ones.

@@ -20,7 +20,7 @@ Triple = tuple[float, float, float]
 
 
 def flow_coefficients(y_ff: Complexes, y_ft: Complexes, y_tf: Complexes, y_tt: Complexes) -> Floats:
-    """Give the coefficients (L, 4, 3) from the two-port admittances: S_f = V_f conj(Y_ff V_f + Y_ft V_t), S_t alike."""
+    """Coefficients (L, 4, 3) from the two-port admittances: S_f = V_f conj(Y_ff V_f + Y_ft V_t), S_t alike."""
     active_from = [y_ff.real, y_ft.real, y_ft.imag]
     reactive_from = [-y_ff.imag, -y_ft.imag, y_ft.real]
     active_to = [y_tt.real, y_tf.real, -y_tf.imag]
@@ -54,9 +54,10 @@ def to_gradient(flow: Floats, k: int, vf: float, vt: float, cos: float, sin: flo
 
 @compiled
 def flow_hessian(
-    flow: Floats, w0: float, w1: float, w2: float, w3: float, vf: float, vt: float, cos: float, sin: float
+    flow: Floats, weights: tuple[float, float, float, float], vf: float, vt: float, cos: float, sin: float
 ) -> tuple[float, float, float, float, float, float]:
-    """Hessian of Σ w_k flow_k: entries (θθ, θf, θt, ff, ft, tt)."""
+    """Hessian of Σ weights[k] flow_k: entries (θθ, θf, θt, ff, ft, tt)."""
+    w0, w1, w2, w3 = weights
     a = w0 * flow[0, 1] + w1 * flow[1, 1] + w2 * flow[2, 1] + w3 * flow[3, 1]
     b = w0 * flow[0, 2] + w1 * flow[1, 2] + w2 * flow[2, 2] + w3 * flow[3, 2]
     even = a * cos + b * sin

@@ -12,13 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from gridveil.solvers.structured.layout import GridData, Iterate, LocalData
+from gridveil.solvers.structured.settings import ELASTIC_ROOM, FIRM, HOLD
 from gridveil.solvers.structured.warm import cold_start
-
-# Weight of the squares traded, in units of the scaled objective: a price of 100 trades 1e-4 per unit.
-_FIRM = 1e6
-# How strongly the local variables are held near where they were.
-_HOLD = 1e-3
-_ROOM = 1e-2
 
 
 def elastic_problem(local: LocalData, u_reference: np.ndarray) -> LocalData:
@@ -33,8 +28,8 @@ def elastic_problem(local: LocalData, u_reference: np.ndarray) -> LocalData:
         sign=np.concatenate([local.sign, np.repeat([1.0, -1.0], 2 * n_bus)]),
         low=np.concatenate([local.low, nothing]),
         high=np.concatenate([local.high, nothing + np.inf]),
-        linear=np.concatenate([-_HOLD * u_reference, nothing + 1.0]),
-        quadratic=np.concatenate([np.full(len(local.bus), _HOLD), nothing]),
+        linear=np.concatenate([-HOLD * u_reference, nothing + 1.0]),
+        quadratic=np.concatenate([np.full(len(local.bus), HOLD), nothing]),
         row_linear=np.concatenate([local.row_linear, np.zeros((n_rows, n_new))], axis=1),
         row_quadratic=np.concatenate([local.row_quadratic, np.zeros((n_rows, n_new))], axis=1),
     )
@@ -43,7 +38,7 @@ def elastic_problem(local: LocalData, u_reference: np.ndarray) -> LocalData:
 def elastic_start(grid: GridData, elastic: LocalData, stuck: Iterate, balance: np.ndarray, mu: float) -> Iterate:
     """Start where the run got stuck, buying what is missing and selling what is left over."""
     missing = balance.reshape(-1)
-    trade = np.concatenate([np.maximum(missing, 0.0), np.maximum(-missing, 0.0)]) + _ROOM
+    trade = np.concatenate([np.maximum(missing, 0.0), np.maximum(-missing, 0.0)]) + ELASTIC_ROOM
     return cold_start(grid, elastic, stuck.x, np.concatenate([stuck.u, trade]), mu)
 
 
@@ -59,7 +54,7 @@ def softened_problem(local: LocalData) -> LocalData:
         low=np.concatenate([local.low, nothing - np.inf]),
         high=np.concatenate([local.high, nothing + np.inf]),
         linear=np.concatenate([local.linear, nothing]),
-        quadratic=np.concatenate([local.quadratic, nothing + _FIRM]),
+        quadratic=np.concatenate([local.quadratic, nothing + FIRM]),
         row_linear=np.concatenate([local.row_linear, np.zeros((n_rows, n_new))], axis=1),
         row_quadratic=np.concatenate([local.row_quadratic, np.zeros((n_rows, n_new))], axis=1),
     )

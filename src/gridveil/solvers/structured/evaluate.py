@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from gridveil.solvers.structured.branch_flows import flow_value
 from gridveil.solvers.structured.kernel import compiled
 from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, Values
+from gridveil.solvers.structured.settings import LARGEST_PRODUCT, WIDEST_PRODUCT
 
 Floats = NDArray[np.float64]
-
-_WIDEST_PRODUCT = 10.0
 
 
 @compiled
@@ -73,7 +72,7 @@ def widen_slacks(local: LocalData, multiplier: Floats, mu: float, slack: Floats,
     Barrier and infeasibility both fall.
     """
     for i in range(len(slack)):
-        if local.active[i] and limit[i] < 0.0 and multiplier[i] * (slack[i] - limit[i]) <= _WIDEST_PRODUCT * mu:
+        if local.active[i] and limit[i] < 0.0 and multiplier[i] * (slack[i] - limit[i]) <= WIDEST_PRODUCT * mu:
             slack[i] -= limit[i]
             limit[i] = 0.0
 
@@ -102,7 +101,7 @@ def objective(local: LocalData, u: Floats) -> float:
 def log_product_sum(logs: float, product: float, distance: float) -> tuple[float, float]:
     """Add log(distance) to ``logs`` + log(``product``): one logarithm for many factors."""
     product *= distance
-    if product < 1e-200 or product > 1e200:
+    if product < 1.0 / LARGEST_PRODUCT or product > LARGEST_PRODUCT:
         return logs + log(product), 1.0
     return logs, product
 

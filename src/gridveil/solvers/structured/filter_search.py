@@ -1,32 +1,49 @@
-"""The filter line search (Wächter and Biegler 2006): a trial point must improve infeasibility or barrier function."""
+"""The filter line search (Wächter and Biegler 2006): a trial point must improve infeasibility θ or barrier function φ."""
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridveil.solvers.structured.evaluate import barrier, evaluate, infeasibility, widen_slacks
 from gridveil.solvers.structured.kernel import compiled
-from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, System, Values, copy_iterate
-from gridveil.solvers.structured.newton import REFINEMENTS, direction
+from gridveil.solvers.structured.layout import Filter, Iterate, Problem, Values, Workspace, copy_iterate
+from gridveil.solvers.structured.newton import direction
 from gridveil.solvers.structured.optimality import barrier_slope, longest_steps, move_primal
-from gridveil.solvers.structured.symbolic import Pattern
+from gridveil.solvers.structured.settings import (
+    BACKTRACK,
+    DELTA,
+    ETA_PHI,
+    GAMMA_ALPHA,
+    GAMMA_PHI,
+    GAMMA_THETA,
+    KAPPA_SOC,
+    P_MAX,
+    REFINEMENTS,
+    ROUNDING,
+    S_PHI,
+    S_THETA,
+    THETA_MAX,
+    THETA_MIN,
+)
 
-Floats = NDArray[np.float64]
 
-_LESS_INFEASIBLE, _LOWER_BARRIER = 1e-5, 1e-8
-_ARMIJO = 1e-8
-_SWITCH_SLOPE, _SWITCH_INFEASIBILITY = 2.3, 1.1
-_SHORTEST = 0.05
-_CORRECTIONS, _CORRECTION_GAIN = 4, 0.99
-_ROUNDING = 10 * 2.220446049250313e-16
+class Search(NamedTuple):
+    """What a line search is given beside point and direction."""
+
+    mu: float
+    shift: float
+    """δ_w of the factors at hand, which second-order corrections use again."""
+    fraction: float
+    """τ, the share of each distance to a bound that a step may use up."""
 
 
-class Filter(NamedTuple):
-    """Pairs (infeasibility, barrier) that later points must not be worse than; ``scalars`` = [count, θ_max, θ_min]."""
+class Origin(NamedTuple):
+    """The filter's view of the point that a search starts from."""
 
-    pairs: Floats
-    scalars: Floats
+    theta: float
+    phi: float
+    slope: float
+    """Directional derivative of φ."""
 
 
 class SearchResult(NamedTuple):
@@ -38,166 +55,134 @@ class SearchResult(NamedTuple):
 
 @compiled
 def new_filter(capacity: int, start_infeasibility: float) -> Filter:
-    """Give an empty filter for a run that starts at the given infeasibility.
+    """Make an empty filter for a run that starts at the given infeasibility.
 
-    Below θ_min steps have to lower the barrier function. Not relative to the start, as in the paper: from a cold start,
-    where it can be 1e6, that would be all steps, and good ones that only balance the network would be refused.
+    θ_min, below which steps have to lower the barrier function, does not depend on the start as it does in the paper: from a
+    cold start, whose infeasibility can be 1e6, that would be all steps, and good ones that only balance the network would
+    be refused.
     """
-    return Filter(np.empty((capacity, 2)), np.array([0.0, 1e4 * max(1.0, start_infeasibility), 1e-4]))
+    return Filter(
+        theta=np.empty(capacity),
+        phi=np.empty(capacity),
+        n_pairs=np.zeros(1, np.int64),
+        theta_max=THETA_MAX * max(1.0, start_infeasibility),
+    )
 
 
 @compiled
 def clear(known: Filter) -> None:
     """Forget all pairs: they belong to another barrier parameter."""
-    known.scalars[0] = 0.0
+    known.n_pairs[0] = 0
 
 
 @compiled
 def _passes(known: Filter, theta: float, phi: float) -> bool:
-    if not np.isfinite(theta + phi) or theta > known.scalars[1]:
+    if not np.isfinite(theta + phi) or theta > known.theta_max:
         return False
     passes = True
-    for k in range(int(known.scalars[0])):
-        passes &= theta < known.pairs[k, 0] or phi < known.pairs[k, 1]
+    for k in range(known.n_pairs[0]):
+        passes &= theta < known.theta[k] or phi < known.phi[k]
     return passes
 
 
 @compiled
-def _augment(known: Filter, theta: float, phi: float) -> None:
-    """Add a pair with its margin, dropping the pairs it dominates."""
-    theta, phi = (1.0 - _LESS_INFEASIBLE) * theta, phi - _LOWER_BARRIER * theta
+def _augment(known: Filter, origin: Origin) -> None:
+    """Add the pair of a point with its margin, dropping the pairs it dominates."""
+    theta, phi = (1.0 - GAMMA_THETA) * origin.theta, origin.phi - GAMMA_PHI * origin.theta
     kept = 0
-    for k in range(int(known.scalars[0])):
-        if not (known.pairs[k, 0] >= theta and known.pairs[k, 1] >= phi):
-            known.pairs[kept] = known.pairs[k]
+    for k in range(known.n_pairs[0]):
+        if not (known.theta[k] >= theta and known.phi[k] >= phi):
+            known.theta[kept], known.phi[kept] = known.theta[k], known.phi[k]
             kept += 1
-    known.pairs[kept, 0], known.pairs[kept, 1] = theta, phi
-    known.scalars[0] = kept + 1
+    known.theta[kept], known.phi[kept] = theta, phi
+    known.n_pairs[0] = kept + 1
 
 
 @compiled
-def _acceptable(
-    known: Filter, theta: float, phi: float, slope: float, length: float, trial_theta: float, trial_phi: float
-) -> tuple[bool, bool]:
-    """Whether a trial is accepted, and whether as a step that lowers the barrier function (Armijo)."""
-    if not _passes(known, trial_theta, trial_phi):
-        return False, False
-    slack = _ROUNDING * abs(phi)
-    switching = slope < 0.0 and length * (-slope) ** _SWITCH_SLOPE > theta**_SWITCH_INFEASIBILITY
-    if switching and theta <= known.scalars[2]:
-        return trial_phi - phi <= _ARMIJO * length * slope + slack, True
-    better = trial_theta <= (1.0 - _LESS_INFEASIBLE) * theta or trial_phi - phi <= slack - _LOWER_BARRIER * theta
-    return better, False
+def _accepts(known: Filter, origin: Origin, length: float, theta: float, phi: float) -> bool:
+    """Whether a trial with the given θ and φ is accepted; unless it lowers φ as Armijo asks, the filter remembers it."""
+    if not _passes(known, theta, phi):
+        return False
+    forgiven = ROUNDING * abs(origin.phi)
+    slope = origin.slope
+    switching = slope < 0.0 and length * (-slope) ** S_PHI > DELTA * origin.theta**S_THETA
+    if switching and origin.theta <= THETA_MIN:
+        return bool(phi - origin.phi <= ETA_PHI * length * slope + forgiven)
+    if theta <= (1.0 - GAMMA_THETA) * origin.theta or phi - origin.phi <= forgiven - GAMMA_PHI * origin.theta:
+        _augment(known, origin)
+        return True
+    return False
 
 
 @compiled
-def _shortest_length(known: Filter, theta: float, slope: float) -> float:
-    least = _LESS_INFEASIBLE
+def _shortest_length(origin: Origin) -> float:
+    least = GAMMA_THETA
+    slope = origin.slope
     if slope < 0.0:
-        least = min(least, _LOWER_BARRIER * theta / -slope)
-        if theta <= known.scalars[2]:
-            least = min(least, theta**_SWITCH_INFEASIBILITY / (-slope) ** _SWITCH_SLOPE)
-    return _SHORTEST * least
+        least = min(least, GAMMA_PHI * origin.theta / -slope)
+        if origin.theta <= THETA_MIN:
+            least = min(least, DELTA * origin.theta**S_THETA / (-slope) ** S_PHI)
+    return GAMMA_ALPHA * least
 
 
 @compiled
-def search(
-    grid: GridData,
-    local: LocalData,
-    pattern: Pattern,
-    point: Iterate,
-    values: Values,
-    system: System,
-    known: Filter,
-    mu: float,
-    shift: float,
-    fraction: float,
-    step: Iterate,
-    corrected: Iterate,
-    trial: Iterate,
-    trial_values: Values,
-) -> SearchResult:
-    """Find an acceptable point along ``step``; on success ``trial`` and ``trial_values`` hold it.
+def search(problem: Problem, point: Iterate, work: Workspace, given: Search) -> SearchResult:
+    """Find an acceptable point along ``work.step``; on success ``work.trial`` and ``work.trial_values`` hold it.
 
-    ``step`` becomes the corrected direction if a second-order correction was needed.
+    ``work.step`` becomes the corrected direction if a second-order correction was needed.
     """
-    theta, phi = infeasibility(values), barrier(local, point, mu)
-    slope = barrier_slope(local, point, step, mu)
-    length, dual = longest_steps(local, point, step, fraction)
-    shortest = _shortest_length(known, theta, slope)
+    local, step = problem.local, work.step
+    origin = Origin(
+        theta=infeasibility(work.values),
+        phi=barrier(local, point, given.mu),
+        slope=barrier_slope(local, point, step, given.mu),
+    )
+    length, dual = longest_steps(local, point, step, given.fraction)
+    shortest = _shortest_length(origin)
     first = True
     while length > shortest or first:
-        trial_theta, trial_phi = _visit(grid, local, point, step, length, mu, trial, trial_values)
-        accepted, armijo = _acceptable(known, theta, phi, slope, length, trial_theta, trial_phi)
-        if accepted:
-            if not armijo:
-                _augment(known, theta, phi)
+        theta, phi = _visit(problem, point, work, step, length, given.mu)
+        if _accepts(work.filter, origin, length, theta, phi):
             return SearchResult(length, dual)
-        if first and trial_theta >= theta and np.isfinite(trial_theta):
-            found = _correct(
-                grid, local, pattern, point, values, system, known, mu, shift, fraction, slope, length, corrected, trial,
-                trial_values,
-            )  # fmt: skip
+        if first and theta >= origin.theta and np.isfinite(theta):
+            found = _correct(problem, point, work, given, origin, length)
             if found.primal > 0.0:
-                copy_iterate(corrected, step)
+                copy_iterate(work.corrected, step)
                 return found
         first = False
-        length *= 0.5
+        length *= BACKTRACK
     return SearchResult(0.0, 0.0)
 
 
 @compiled
 def _visit(
-    grid: GridData,
-    local: LocalData,
-    point: Iterate,
-    step: Iterate,
-    length: float,
-    mu: float,
-    trial: Iterate,
-    trial_values: Values,
+    problem: Problem, point: Iterate, work: Workspace, step: Iterate, length: float, mu: float
 ) -> tuple[float, float]:
     """Evaluate a trial point: its infeasibility and barrier function."""
+    trial, values = work.trial, work.trial_values
     move_primal(point, step, length, trial)
-    evaluate(grid, local, trial, trial_values)
-    widen_slacks(local, point.limit, mu, trial.slack, trial_values.limit)
-    return infeasibility(trial_values), barrier(local, trial, mu)
+    evaluate(problem.grid, problem.local, trial, values)
+    widen_slacks(problem.local, point.limit, mu, trial.slack, values.limit)
+    return infeasibility(values), barrier(problem.local, trial, mu)
 
 
 @compiled
 def _correct(
-    grid: GridData,
-    local: LocalData,
-    pattern: Pattern,
-    point: Iterate,
-    values: Values,
-    system: System,
-    known: Filter,
-    mu: float,
-    shift: float,
-    fraction: float,
-    slope: float,
-    length: float,
-    corrected: Iterate,
-    trial: Iterate,
-    trial_values: Values,
+    problem: Problem, point: Iterate, work: Workspace, given: Search, origin: Origin, length: float
 ) -> SearchResult:
     """Second-order corrections: repeat the step with the constraint values met at the rejected point added."""
-    theta, phi = infeasibility(values), barrier(local, point, mu)
-    aim = Values(values.trig, values.balance.copy(), values.limit.copy())
-    before = infeasibility(trial_values)
-    for _ in range(_CORRECTIONS):
-        aim.balance[:] = length * aim.balance + trial_values.balance
-        aim.limit[:] = length * aim.limit + trial_values.limit
-        direction(grid, local, pattern, point, aim, system, shift, REFINEMENTS, corrected)
-        length, dual = longest_steps(local, point, corrected, fraction)
-        trial_theta, trial_phi = _visit(grid, local, point, corrected, length, mu, trial, trial_values)
-        accepted, armijo = _acceptable(known, theta, phi, slope, length, trial_theta, trial_phi)
-        if accepted:
-            if not armijo:
-                _augment(known, theta, phi)
+    values, met, corrected = work.values, work.trial_values, work.corrected
+    aim = Values(trig=values.trig, balance=values.balance.copy(), limit=values.limit.copy())
+    before = infeasibility(met)
+    for _ in range(P_MAX):
+        aim.balance[:] = length * aim.balance + met.balance
+        aim.limit[:] = length * aim.limit + met.limit
+        direction(problem, point, aim, work.system, given.shift, REFINEMENTS, corrected)
+        length, dual = longest_steps(problem.local, point, corrected, given.fraction)
+        theta, phi = _visit(problem, point, work, corrected, length, given.mu)
+        if _accepts(work.filter, origin, length, theta, phi):
             return SearchResult(length, dual)
-        if not trial_theta < _CORRECTION_GAIN * before:
+        if not theta < KAPPA_SOC * before:
             break
-        before = trial_theta
+        before = theta
     return SearchResult(0.0, 0.0)

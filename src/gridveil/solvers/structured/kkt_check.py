@@ -1,4 +1,4 @@
-"""An independent check of optimality: nothing here is shared with the solver, which forms real flows from cosines.
+"""An independent check of optimality: no formula is shared with the engine, which forms real flows from cosines.
 
 Everything is computed anew in complex arithmetic from the network, the task and the answer. Multipliers of simple bounds are
 not asked for: a gradient that pushes against a bound counts only as far as the variable is away from that bound.
@@ -21,12 +21,10 @@ from gridveil.solvers.structured.problem import (
     Task,
     has_band,
 )
+from gridveil.solvers.structured.settings import CORNER, LEAST_BALL, LEAST_WEIGHT
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
-
-# How far from a corner of a piecewise-linear cost both of its slopes are allowed.
-_CORNER = 1e-5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -60,7 +58,7 @@ class _Ends:
 
 
 def check(arrays: OpfArrays, task: Task, answer: Candidate) -> Residuals:
-    """Give the scaled residuals of primal feasibility, stationarity and complementarity.
+    """Scaled residuals of primal feasibility, stationarity and complementarity.
 
     An answer that is not made of numbers, as of a solve that broke down, has residuals that are none either: no test passes.
     """
@@ -106,8 +104,8 @@ def _generation_cost(arrays: OpfArrays, pg: Floats) -> tuple[float, Floats, Floa
         mine = arrays.line_gen == k
         slope, intercept = arrays.line_slope[mine], arrays.line_intercept[mine]
         cost += float(np.max(slope * pg[k] + intercept))
-        low[k] += slope[np.argmax(slope * (pg[k] - _CORNER) + intercept)]
-        high[k] += slope[np.argmax(slope * (pg[k] + _CORNER) + intercept)]
+        low[k] += slope[np.argmax(slope * (pg[k] - CORNER) + intercept)]
+        high[k] += slope[np.argmax(slope * (pg[k] + CORNER) + intercept)]
     return cost, low, high
 
 
@@ -131,11 +129,11 @@ def _dense_rows(task: Task, answer: Candidate) -> dict[str, tuple[float, float, 
         rows["cost"] = (answer.cost, task.cost_low, task.cost_high, max(1.0, abs(task.cost_high)))
     if isinstance(task, Push):
         squares = float(np.sum((answer.demand_p - task.target_p) ** 2) + np.sum((answer.demand_q - task.target_q) ** 2))
-        rows["ball"] = (squares, -np.inf, task.delta, max(2 * np.sqrt(task.delta), 1e-3))
+        rows["ball"] = (squares, -np.inf, task.delta, max(2 * np.sqrt(task.delta), LEAST_BALL))
     elif task.cut is not None:
         reached = float(task.cut.weight_p @ answer.demand_p + task.cut.weight_q @ answer.demand_q)
         steepest = max(float(np.max(np.abs(task.cut.weight_p))), float(np.max(np.abs(task.cut.weight_q))))
-        rows["cut"] = (reached, task.cut.least, np.inf, max(steepest, 1e-12))
+        rows["cut"] = (reached, task.cut.least, np.inf, max(steepest, LEAST_WEIGHT))
     return rows
 
 

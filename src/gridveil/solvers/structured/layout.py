@@ -1,8 +1,8 @@
 """The arrays that the compiled code works on, as named tuples (buses stand in elimination order throughout).
 
-Sizes: N buses, L branches, n local variables, m dense rows (at most 3), M = 4 L + 2 N + 2 m one-sided limits.
-Limits are stacked as flow at the from end (L), flow at the to end (L), angle above (L), angle below (L), magnitude above (N),
-magnitude below (N), dense row above (m), dense row below (m).
+Sizes: N buses, L branches, n local variables, m dense rows (at most 3), nnz blocks below the diagonal of the factor,
+M = 4 L + 2 N + 2 m one-sided limits. Limits are stacked as flow at the from end (L), flow at the to end (L), angle above (L),
+angle below (L), magnitude above (N), magnitude below (N), dense row above (m), dense row below (m).
 """
 
 from typing import NamedTuple
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.solvers.structured.kernel import compiled
+from gridveil.solvers.structured.symbolic import Pattern
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -18,25 +19,34 @@ Bools = NDArray[np.bool_]
 
 
 class GridData(NamedTuple):
-    """What does not change between the problems of one network."""
+    """What does not change between the problems of one network; per unit and radians."""
 
     branch_from: Ints
+    """(L,) bus at the from end of each branch, the one eliminated later."""
     branch_to: Ints
+    """(L,) bus at its to end."""
     branch_block: Ints
+    """(L,) which block of the pattern couples the two."""
     flow: Floats
     """(L, 4, 3) coefficients (own, cos, sin) of the flows Pf, Qf, Pt, Qt, see branch_flows."""
     rate_squared: Floats
+    """(L,) limit on |S|² at either end, infinite where there is none."""
     flow_scale: Floats
-    """Factor on |S|² − rate², so that a limit row measures apparent power rather than its square."""
+    """(L,) factor on |S|² − rate², so that a limit row measures apparent power rather than its square."""
     angle_low: Floats
+    """(L,) least θ_from − θ_to."""
     angle_high: Floats
+    """(L,) largest θ_from − θ_to."""
     shunt: Floats
     """(N, 2) active and reactive power that the shunt draws per |V|²."""
     v_low: Floats
+    """(N,) least magnitude."""
     v_high: Floats
+    """(N,) largest magnitude."""
     branch_admittance: Floats
+    """(L,) size against which the stiffness of a branch's limits is capped."""
     bus_admittance: Floats
-    """Sizes against which the stiffness of limits is capped."""
+    """(N,) the same for the limits on a magnitude."""
     fixed: Bools
     """(N, 2) whether the angle, the magnitude of a bus stays at its starting value."""
 
@@ -45,24 +55,39 @@ class LocalData(NamedTuple):
     """The local variables u (generators, loads), objective and dense rows, all separable in u, of one problem."""
 
     bus: Ints
+    """(n,) bus whose balance the variable enters."""
     row: Ints
-    """0 for active, 1 for reactive power."""
+    """(n,) which balance of that bus: 0 for active, 1 for reactive power."""
     sign: Floats
-    """+1 feeds the bus, −1 draws from it."""
+    """(n,) +1 feeds the bus, −1 draws from it: the entries of S."""
     low: Floats
+    """(n,) lower bound, −inf where there is none."""
     high: Floats
+    """(n,) upper bound, inf where there is none."""
     linear: Floats
+    """(n,) the objective is Σ quadratic/2 u² + linear u, scaled."""
     quadratic: Floats
-    """The objective is Σ quadratic/2 u² + linear u."""
+    """(n,) its second derivative."""
     row_linear: Floats
+    """(m, n) the dense rows are Σ row_quadratic/2 u² + row_linear u, scaled."""
     row_quadratic: Floats
-    """(m, n), the dense rows likewise."""
+    """(m, n) their second derivatives."""
     row_low: Floats
+    """(m,) least value of each dense row."""
     row_high: Floats
+    """(m,) largest value of each dense row."""
     fixed_draw: Floats
     """(N, 2) power drawn at each bus by what is not variable."""
     active: Bools
     """(M,) which limits exist."""
+
+
+class Problem(NamedTuple):
+    """What a run is given and never writes."""
+
+    grid: GridData
+    local: LocalData
+    pattern: Pattern
 
 
 class Iterate(NamedTuple):
@@ -71,13 +96,15 @@ class Iterate(NamedTuple):
     x: Floats
     """(N, 2) angle and magnitude."""
     u: Floats
+    """(n,) local variables."""
     slack: Floats
+    """(M,) s of each limit, 1 where the limit does not exist."""
     price: Floats
-    """(N, 2) multipliers of the balances."""
+    """(N, 2) y, multipliers of the balances."""
     limit: Floats
-    """(M,) multipliers of the limits."""
+    """(M,) λ, multipliers of the limits."""
     u_bound: Floats
-    """(n, 2) multipliers of the lower, the upper bound on u."""
+    """(n, 2) z, multipliers of the lower, the upper bound on u."""
 
 
 class Values(NamedTuple):
@@ -91,100 +118,196 @@ class Values(NamedTuple):
     """(M,) limit function plus slack."""
 
 
+class Unknowns(NamedTuple):
+    """A vector of the Newton system: a right-hand side, a residual or a solution."""
+
+    bus: Floats
+    """(N, 4) for θ, v, price of P, price of Q of each bus."""
+    u: Floats
+    """(n,) for the local variables."""
+    rho: Floats
+    """(m,) for ρ, the multipliers (above minus below) of the dense rows."""
+
+
+# Slacks and multipliers of limits and bounds are eliminated before anything is stored: a limit h leaves
+# stiffness · ∇h ∇hᵀ in W and −force · ∇h on the right. What is stored first is
+#
+#     ┌                                ┐ ┌    ┐
+#     │ W + δ_w I    Jᵀ     0      0   │ │ Δx │          W, J  diag, upper
+#     │     J      −δ_c I  −S      0   │ │ Δy │          S     LocalData.sign
+#     │     0       −Sᵀ     H      Gᵀ  │ │ Δu │  =  rhs  H     curvature_u + δ_w
+#     │     0        0      G     −E   │ │ Δρ │          G, E  row_gradient, softness
+#     └                                ┘ └    ┘
+#
+# and, H being diagonal, what is factored is that with Δu eliminated:
+#
+#     ┌                                       ┐ ┌    ┐
+#     │ W + δ_w I         Jᵀ             0    │ │ Δx │
+#     │     J      −S H⁻¹ Sᵀ − δ_c I     B    │ │ Δy │   B = S H⁻¹ Gᵀ      border
+#     │     0             Bᵀ            −C    │ │ Δρ │   C = E + G H⁻¹ Gᵀ  corner
+#     └                                       ┘ └    ┘
+#
+# Its first two rows and columns, K, stand as one 4×4 block (θ, v, price of P, price of Q) per bus in ``pivots``, and one
+# per pair of neighbours in ``work_upper``; K = L D Lᵀ in blocks. The Schur complement −C − Bᵀ K⁻¹ B is m×m.
 class System(NamedTuple):
-    """The Newton system before and after the local variables are eliminated."""
+    """The Newton system, printed above, before and after the local variables are eliminated."""
 
     limit_gradient: Floats
-    """(L, 2, 3) of the two flow limits with respect to angle across, magnitude from, magnitude to."""
+    """(L, 2, 3) ∇h of the two flow limits with respect to angle across, magnitude from, magnitude to."""
     row_gradient: Floats
-    """(m, n)"""
+    """(m, n) G."""
     gradient_x: Floats
-    """(N, 2) of the Lagrangian without the bounds."""
+    """(N, 2) gradient of the Lagrangian with respect to x, without the bounds."""
     gradient_u: Floats
+    """(n,) gradient of the Lagrangian with respect to u, without the bounds."""
     curvature_u: Floats
-    """(n,) second derivative of Lagrangian and barrier; the pivot of a local variable."""
+    """(n,) H without δ_w: second derivative of Lagrangian and barrier, the pivot of a local variable."""
     diag: Floats
+    """(N, 4, 4) diagonal blocks of [W Jᵀ; J 0]."""
     upper: Floats
     """(nnz, 4, 4) transposed blocks of the pattern: rows of the bus eliminated earlier, columns of the later one."""
     pivots: Floats
+    """(N, 4, 4) diagonal blocks of K, then D⁻¹."""
     work_upper: Floats
+    """(nnz, 4, 4) copy of ``upper`` that the factorisation consumes."""
     factor: Floats
+    """(nnz, 4, 4) Lᵀ."""
     border: Floats
-    """(m, N, 4)"""
+    """(m, N, 4) columns of B."""
     border_solution: Floats
+    """(m, N, 4) columns of K⁻¹ B."""
     corner: Floats
-    """(m, m), positive: the lower right corner of the bordered matrix is minus this."""
+    """(m, m) C."""
     schur_inverse: Floats
-    rhs: Floats
-    residual: Floats
-    corner_rhs: Floats
-    corner_residual: Floats
-    rhs_u: Floats
-    residual_u: Floats
+    """(m, m) inverse of the Schur complement."""
+    rhs: Unknowns
+    """Right-hand side of the system before elimination."""
+    residual: Unknowns
+    """What a solution leaves of it, then the correction of that solution."""
     softness: Floats
-    """(m,) inverse stiffness that the barrier gives to each dense row."""
+    """(m,) E, inverse stiffness that the barrier gives to each dense row."""
     stiffness: Floats
     """(M,) curvature that the barrier gives to each limit, capped (docs/structured-solver.md, "Capped stiffness")."""
     least_softness: Floats
     """(M,) cap on the stiffness of each limit, as its inverse relative to gradient and admittance."""
     force: Floats
-    """(M,) right-hand side that each limit leaves behind."""
+    """(M,) push of each limit on its variables once slack and multiplier are eliminated."""
     aim: Floats
     """(M,) product of slack and multiplier that the step aims at."""
     aim_u: Floats
     """(n, 2) the same for the lower, the upper bound on u."""
 
 
+class Filter(NamedTuple):
+    """Pairs (θ, φ) of infeasibility and barrier function that later points must not be worse than."""
+
+    theta: Floats
+    """(capacity,) infeasibility of each pair, its margin taken off."""
+    phi: Floats
+    """(capacity,) barrier function of each pair likewise."""
+    n_pairs: Ints
+    """(1,) how many of the entries are in use."""
+    theta_max: float
+    """Infeasibility that no point may exceed."""
+
+
+class Workspace(NamedTuple):
+    """What one run writes again and again."""
+
+    system: System
+    values: Values
+    """At the present point."""
+    step: Iterate
+    """Newton direction."""
+    corrected: Iterate
+    """Direction with a second-order correction."""
+    trial: Iterate
+    """Primal point at the end of a step; its multipliers are not used."""
+    trial_values: Values
+    """At ``trial``."""
+    filter: Filter
+
+
+class History(NamedTuple):
+    """One entry per iteration: the errors at an iterate and the step taken from it; NaN where there was none."""
+
+    primal: Floats
+    """Largest violation of balances and limits."""
+    dual: Floats
+    """Largest scaled gradient of the Lagrangian."""
+    product: Floats
+    """Mean product of distance and multiplier."""
+    mu: Floats
+    """Barrier parameter that the iterate was found with."""
+    shift: Floats
+    """δ_w."""
+    primal_length: Floats
+    """Primal step length, 0 where none was accepted."""
+    dual_length: Floats
+    """Dual step length."""
+    factorisations: Floats
+    """How many it took to get the inertia right."""
+
+
 @compiled
 def allocate_iterate(n_bus: int, n_local: int, n_limits: int) -> Iterate:
-    """Give an iterate of zeros."""
+    """Allocate an iterate of zeros."""
     return Iterate(
-        np.zeros((n_bus, 2)),
-        np.zeros(n_local),
-        np.zeros(n_limits),
-        np.zeros((n_bus, 2)),
-        np.zeros(n_limits),
-        np.zeros((n_local, 2)),
+        x=np.zeros((n_bus, 2)),
+        u=np.zeros(n_local),
+        slack=np.zeros(n_limits),
+        price=np.zeros((n_bus, 2)),
+        limit=np.zeros(n_limits),
+        u_bound=np.zeros((n_local, 2)),
     )
 
 
 @compiled
 def allocate_values(n_bus: int, n_branch: int, n_limits: int) -> Values:
-    """Give values of zeros."""
-    return Values(np.zeros((n_branch, 2)), np.zeros((n_bus, 2)), np.zeros(n_limits))
+    """Allocate values of zeros."""
+    return Values(trig=np.zeros((n_branch, 2)), balance=np.zeros((n_bus, 2)), limit=np.zeros(n_limits))
 
 
 @compiled
-def allocate_system(n_bus: int, n_branch: int, n_blocks: int, n_local: int, n_rows: int) -> System:
-    """Give a system of zeros."""
+def allocate_unknowns(n_bus: int, n_local: int, n_rows: int) -> Unknowns:
+    """Allocate a vector of zeros."""
+    return Unknowns(bus=np.zeros((n_bus, 4)), u=np.zeros(n_local), rho=np.zeros(n_rows))
+
+
+@compiled
+def allocate_system(problem: Problem) -> System:
+    """Allocate a system of zeros, its limits uncapped."""
+    n_bus, n_branch, n_blocks = len(problem.grid.fixed), len(problem.grid.branch_from), len(problem.pattern.row)
+    n_local, n_rows, n_limits = len(problem.local.bus), len(problem.local.row_low), len(problem.local.active)
     return System(
-        np.zeros((n_branch, 2, 3)),
-        np.zeros((n_rows, n_local)),
-        np.zeros((n_bus, 2)),
-        np.zeros(n_local),
-        np.zeros(n_local),
-        np.zeros((n_bus, 4, 4)),
-        np.zeros((n_blocks, 4, 4)),
-        np.zeros((n_bus, 4, 4)),
-        np.zeros((n_blocks, 4, 4)),
-        np.zeros((n_blocks, 4, 4)),
-        np.zeros((n_rows, n_bus, 4)),
-        np.zeros((n_rows, n_bus, 4)),
-        np.zeros((n_rows, n_rows)),
-        np.zeros((n_rows, n_rows)),
-        np.zeros((n_bus, 4)),
-        np.zeros((n_bus, 4)),
-        np.zeros(n_rows),
-        np.zeros(n_rows),
-        np.zeros(n_local),
-        np.zeros(n_local),
-        np.zeros(n_rows),
-        np.zeros(4 * n_branch + 2 * n_bus + 2 * n_rows),
-        np.zeros(4 * n_branch + 2 * n_bus + 2 * n_rows),
-        np.zeros(4 * n_branch + 2 * n_bus + 2 * n_rows),
-        np.zeros(4 * n_branch + 2 * n_bus + 2 * n_rows),
-        np.zeros((n_local, 2)),
+        limit_gradient=np.zeros((n_branch, 2, 3)),
+        row_gradient=np.zeros((n_rows, n_local)),
+        gradient_x=np.zeros((n_bus, 2)),
+        gradient_u=np.zeros(n_local),
+        curvature_u=np.zeros(n_local),
+        diag=np.zeros((n_bus, 4, 4)),
+        upper=np.zeros((n_blocks, 4, 4)),
+        pivots=np.zeros((n_bus, 4, 4)),
+        work_upper=np.zeros((n_blocks, 4, 4)),
+        factor=np.zeros((n_blocks, 4, 4)),
+        border=np.zeros((n_rows, n_bus, 4)),
+        border_solution=np.zeros((n_rows, n_bus, 4)),
+        corner=np.zeros((n_rows, n_rows)),
+        schur_inverse=np.zeros((n_rows, n_rows)),
+        rhs=allocate_unknowns(n_bus, n_local, n_rows),
+        residual=allocate_unknowns(n_bus, n_local, n_rows),
+        softness=np.zeros(n_rows),
+        stiffness=np.zeros(n_limits),
+        least_softness=np.zeros(n_limits),
+        force=np.zeros(n_limits),
+        aim=np.zeros(n_limits),
+        aim_u=np.zeros((n_local, 2)),
     )
+
+
+def allocate_history(max_iterations: int) -> History:
+    """Allocate a history of a run that takes no more than the given iterations."""
+    return History(*np.full((len(History._fields), max_iterations + 1), np.nan))
 
 
 @compiled

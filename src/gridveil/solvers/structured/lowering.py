@@ -13,16 +13,18 @@ from scipy.sparse.linalg import splu
 from gridveil.sectors.power.arrays import OpfArrays
 from gridveil.solvers.structured.branch_flows import flow_coefficients
 from gridveil.solvers.structured.layout import GridData
+from gridveil.solvers.structured.settings import (
+    ANGLE_PULL,
+    FIXED_WIDTH,
+    MAGNITUDE_PULL,
+    REFERENCE_PULL,
+    RELAXATION,
+)
 from gridveil.solvers.structured.symbolic import BusOrder, analyse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-# A variable whose bounds are closer than this is a constant.
-FIXED_WIDTH = 1e-9
-# Bounds and limits give way by this fraction, so that an interior exists.
-RELAXATION = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +89,10 @@ def _no_load_voltages(arrays: OpfArrays, angle_fixed: Bools) -> Floats:
     incidence = csr_array((np.ones(len(rows)), (rows, arrays.branch_from)), shape=shape)
     incidence = incidence - csr_array((np.ones(len(rows)), (rows, arrays.branch_to)), shape=shape)
     weighted = incidence.T @ diags_array(weight)
-    # A unit pull to the flat start holds what the branches leave open; references are pulled hard.
-    solve = splu((weighted @ incidence + diags_array(np.ones(arrays.n_bus))).tocsc()).solve
+    # A pull to the flat start holds what the branches leave open; references are pulled hard.
+    solve = splu((weighted @ incidence + diags_array(np.full(arrays.n_bus, MAGNITUDE_PULL))).tocsc()).solve
     log_v = solve(weighted @ ratio.real)
-    pull = diags_array(np.where(angle_fixed, 1e6, 1e-3))
+    pull = diags_array(np.where(angle_fixed, REFERENCE_PULL, ANGLE_PULL))
     angle = splu((weighted @ incidence + pull).tocsc()).solve(weighted @ ratio.imag)
     return np.stack([np.where(angle_fixed, 0.0, angle), np.exp(log_v)], axis=1)
 

@@ -14,44 +14,51 @@ from gridveil.solvers.structured.blocks import (
     subtract_matrix_product,
 )
 from gridveil.solvers.structured.kernel import compiled
-from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, System, Values, copy_blocks
+from gridveil.solvers.structured.layout import Iterate, LocalData, Problem, System, Unknowns, Values, copy_blocks
+from gridveil.solvers.structured.settings import (
+    DELTA_C,
+    DELTA_W_FIRST,
+    DELTA_W_MAX,
+    DELTA_W_MIN,
+    KAPPA_W_FIRST,
+    KAPPA_W_GROW,
+    KAPPA_W_SHRINK,
+    LEFT_OVER,
+    MOST_FACTORISATIONS,
+    REFINED,
+    SOFTNESS_MIN,
+    SOFTNESS_STEP,
+)
 from gridveil.solvers.structured.symbolic import Pattern
 
 Floats = NDArray[np.float64]
 
-_SHIFT_FIRST, _SHIFT_LEAST, _SHIFT_MOST = 1e-4, 1e-9, 1e12
-SHIFT_DUAL = 1e-10
-REFINEMENTS = 3
-_LEFT_OVER, _STIFFER, _LEAST_SOFTNESS = 0.1, 0.1, 1e-16
-_REFINED = 1e-11
-
 
 @compiled
-def factorise_with_inertia(
-    grid: GridData, local: LocalData, pattern: Pattern, system: System, last_shift: float
-) -> tuple[float, int]:
+def factorise_with_inertia(problem: Problem, system: System, last_shift: float) -> tuple[float, int]:
     """Factor the bordered matrix, shifting the Hessian until it has 2N + m negative eigenvalues.
 
     Returns the shift used (infinite if none sufficed) and the number of factorisations.
     """
-    wanted = 2 * len(system.diag) + len(local.row_low)
+    wanted = 2 * len(system.diag) + len(problem.local.row_low)
     shift = 0.0
-    for tries in range(1, 60):
-        if _factorise(grid, local, pattern, system, shift) == wanted:
+    for tries in range(1, MOST_FACTORISATIONS + 1):
+        if _factorise(problem, system, shift) == wanted:
             return shift, tries
         if shift == 0.0:
-            shift = _SHIFT_FIRST if last_shift == 0.0 else max(_SHIFT_LEAST, last_shift / 3.0)
+            shift = DELTA_W_FIRST if last_shift == 0.0 else max(DELTA_W_MIN, last_shift / KAPPA_W_SHRINK)
         else:
-            shift *= 100.0 if last_shift == 0.0 else 8.0
-        if shift > _SHIFT_MOST:
+            shift *= KAPPA_W_FIRST if last_shift == 0.0 else KAPPA_W_GROW
+        if shift > DELTA_W_MAX:
             break
     return inf, tries
 
 
 @compiled
-def _factorise(grid: GridData, local: LocalData, pattern: Pattern, system: System, shift: float) -> int:
+def _factorise(problem: Problem, system: System, shift: float) -> int:
     """Factor under one shift; return the negative eigenvalues of the whole bordered matrix, or SINGULAR."""
-    negative = condense(grid, local, system, shift, SHIFT_DUAL)
+    local, pattern = problem.local, problem.pattern
+    negative = condense(problem.grid, local, system, shift)
     copy_blocks(system.upper, system.work_upper)
     found = factorise(pattern, system.pivots, system.work_upper, system.factor)
     if found == SINGULAR:
@@ -115,23 +122,17 @@ def _bordered_solve(pattern: Pattern, system: System, x: Floats, rho: Floats) ->
 
 
 @compiled
-def _solve_once(
-    local: LocalData,
-    pattern: Pattern,
-    system: System,
-    shift: float,
-    x: Floats,
-    u: Floats,
-    rho: Floats,
-) -> None:
-    """Overwrite the right-hand side (x, u, rho) with the solution: condense u, solve, recover u."""
+def _solve_once(problem: Problem, system: System, shift: float, sought: Unknowns) -> None:
+    """Overwrite the right-hand side ``sought`` with the solution: condense u, solve, recover u."""
+    local = problem.local
+    x, u, rho = sought.bus, sought.u, sought.rho
     n_rows = len(rho)
     for k in range(len(u)):
         share = u[k] / local_pivot(system.curvature_u[k], shift)
         x[local.bus[k], 2 + local.row[k]] += local.sign[k] * share
         for r in range(n_rows):
             rho[r] -= system.row_gradient[r, k] * share
-    _bordered_solve(pattern, system, x, rho)
+    _bordered_solve(problem.pattern, system, x, rho)
     for k in range(len(u)):
         total = u[k] + local.sign[k] * x[local.bus[k], 2 + local.row[k]]
         for r in range(n_rows):
@@ -140,87 +141,63 @@ def _solve_once(
 
 
 @compiled
-def _residual(
-    grid: GridData,
-    local: LocalData,
-    pattern: Pattern,
-    system: System,
-    shift: float,
-    x: Floats,
-    u: Floats,
-    rho: Floats,
-) -> float:
+def _residual(problem: Problem, system: System, shift: float, solution: Unknowns) -> float:
     """Fill the residuals of the system before the local variables are condensed; return the largest."""
+    grid, local, rhs = problem.grid, problem.local, system.rhs
+    x, u, rho = solution.bus, solution.u, solution.rho
     n_rows = len(rho)
-    residual, residual_u, corner_residual = system.residual, system.residual_u, system.corner_residual
-    copy_blocks(system.rhs, residual)
-    subtract_matrix_product(pattern, system.diag, system.upper, x, residual)
+    residual, residual_u, residual_rho = system.residual.bus, system.residual.u, system.residual.rho
+    copy_blocks(rhs.bus, residual)
+    subtract_matrix_product(problem.pattern, system.diag, system.upper, x, residual)
     for i in range(len(x)):
         for c in range(2):
             if not grid.fixed[i, c]:
                 residual[i, c] -= shift * x[i, c]
-            residual[i, 2 + c] += SHIFT_DUAL * x[i, 2 + c]
+            residual[i, 2 + c] += DELTA_C * x[i, 2 + c]
     for r in range(n_rows):
-        corner_residual[r] = system.corner_rhs[r] + system.softness[r] * rho[r]
+        residual_rho[r] = rhs.rho[r] + system.softness[r] * rho[r]
     for k in range(len(u)):
         pivot = local_pivot(system.curvature_u[k], shift)
         residual[local.bus[k], 2 + local.row[k]] += local.sign[k] * u[k]
-        residual_u[k] = system.rhs_u[k] - pivot * u[k] + local.sign[k] * x[local.bus[k], 2 + local.row[k]]
+        residual_u[k] = rhs.u[k] - pivot * u[k] + local.sign[k] * x[local.bus[k], 2 + local.row[k]]
         for r in range(n_rows):
             residual_u[k] -= system.row_gradient[r, k] * rho[r]
-            corner_residual[r] -= system.row_gradient[r, k] * u[k]
+            residual_rho[r] -= system.row_gradient[r, k] * u[k]
     return max(_largest(residual), _largest(residual_u))
 
 
 @compiled
-def _solve_refined(
-    grid: GridData,
-    local: LocalData,
-    pattern: Pattern,
-    system: System,
-    shift: float,
-    refinements: int,
-    x: Floats,
-    u: Floats,
-    rho: Floats,
-) -> None:
+def _solve_refined(problem: Problem, system: System, shift: float, refinements: int, solution: Unknowns) -> None:
     """Solve for the right-hand sides in ``system`` with iterative refinement."""
-    copy_blocks(system.rhs, x)
-    u[:] = system.rhs_u
-    rho[:] = system.corner_rhs
-    scale = _largest(system.rhs)
-    _solve_once(local, pattern, system, shift, x, u, rho)
+    rhs, correction = system.rhs, system.residual
+    copy_blocks(rhs.bus, solution.bus)
+    solution.u[:] = rhs.u
+    solution.rho[:] = rhs.rho
+    scale = _largest(rhs.bus)
+    _solve_once(problem, system, shift, solution)
     for _ in range(refinements):
-        if _residual(grid, local, pattern, system, shift, x, u, rho) <= _REFINED * scale:
+        if _residual(problem, system, shift, solution) <= REFINED * scale:
             break
-        residual, residual_u = system.residual, system.residual_u
-        _solve_once(local, pattern, system, shift, residual, residual_u, system.corner_residual)
-        _add_multiple(1.0, residual, x)
-        u += residual_u
-        for r in range(len(rho)):
-            rho[r] += system.corner_residual[r]
+        _solve_once(problem, system, shift, correction)
+        _add_multiple(1.0, correction.bus, solution.bus)
+        solution.u[:] += correction.u
+        for r in range(len(solution.rho)):
+            solution.rho[r] += correction.rho[r]
 
 
 @compiled
 def direction(
-    grid: GridData,
-    local: LocalData,
-    pattern: Pattern,
-    point: Iterate,
-    constraint: Values,
-    system: System,
-    shift: float,
-    refinements: int,
-    step: Iterate,
+    problem: Problem, point: Iterate, constraint: Values, system: System, shift: float, refinements: int, step: Iterate
 ) -> None:
     """Fill ``step`` with the Newton direction for the products aimed at and the given constraint residuals."""
-    _right_hand_side(grid, local, point, constraint, system)
-    solution, rho = np.empty((len(point.x), 4)), np.empty(len(local.row_low))
-    _solve_refined(grid, local, pattern, system, shift, refinements, solution, step.u, rho)
-    for i in range(len(solution)):
-        step.x[i, 0], step.x[i, 1] = solution[i, 0], solution[i, 1]
-        step.price[i, 0], step.price[i, 1] = solution[i, 2], solution[i, 3]
-    _recover_limits(grid, local, point, constraint, system, step)
+    local = problem.local
+    _right_hand_side(problem, point, constraint, system)
+    bus = np.empty((len(point.x), 4))
+    _solve_refined(problem, system, shift, refinements, Unknowns(bus=bus, u=step.u, rho=np.empty(len(local.row_low))))
+    for i in range(len(bus)):
+        step.x[i, 0], step.x[i, 1] = bus[i, 0], bus[i, 1]
+        step.price[i, 0], step.price[i, 1] = bus[i, 2], bus[i, 3]
+    _recover_limits(problem, point, constraint, system, step)
     for k in range(len(point.u)):
         if local.low[k] > -inf:
             below, z_low = point.u[k] - local.low[k], point.u_bound[k, 0]
@@ -253,8 +230,9 @@ def _within(value: float, most: float) -> float:
 
 
 @compiled
-def _right_hand_side(grid: GridData, local: LocalData, point: Iterate, constraint: Values, system: System) -> None:
-    rhs, force = system.rhs, system.force
+def _right_hand_side(problem: Problem, point: Iterate, constraint: Values, system: System) -> None:
+    grid, local = problem.grid, problem.local
+    rhs, force = system.rhs.bus, system.force
     n_bus, n_branch, n_rows = len(rhs), len(grid.branch_from), len(local.row_low)
     # What each limit exerts on its variables when its slack and multiplier are eliminated.
     for i in range(len(force)):
@@ -282,21 +260,20 @@ def _right_hand_side(grid: GridData, local: LocalData, point: Iterate, constrain
                 rhs[i, c] = 0.0
     for r in range(n_rows):
         above = len(force) - 2 * n_rows + r
-        system.corner_rhs[r] = (force[above + n_rows] - force[above]) * system.softness[r]
+        system.rhs.rho[r] = (force[above + n_rows] - force[above]) * system.softness[r]
     for k in range(len(point.u)):
         pull = system.gradient_u[k]
         if local.low[k] > -inf:
             pull -= system.aim_u[k, 0] / (point.u[k] - local.low[k])
         if local.high[k] < inf:
             pull += system.aim_u[k, 1] / (local.high[k] - point.u[k])
-        system.rhs_u[k] = -pull
+        system.rhs.u[k] = -pull
 
 
 @compiled
-def _recover_limits(
-    grid: GridData, local: LocalData, point: Iterate, constraint: Values, system: System, step: Iterate
-) -> None:
+def _recover_limits(problem: Problem, point: Iterate, constraint: Values, system: System, step: Iterate) -> None:
     """Steps of limit multipliers from the step of the variables, of slacks from those of the multipliers."""
+    grid, local = problem.grid, problem.local
     n_bus, n_branch, n_rows = len(point.x), len(grid.branch_from), len(local.row_low)
     change = step.limit
     for b in range(n_branch):
@@ -334,5 +311,5 @@ def stiffen(local: LocalData, point: Iterate, system: System, step: Iterate, inf
     for i in range(len(step.limit)):
         if local.active[i] and system.stiffness[i] > 0.0:
             left_over = (1.0 / system.stiffness[i] - point.slack[i] / point.limit[i]) * abs(step.limit[i])
-            if left_over > _LEFT_OVER * infeasibility:
-                system.least_softness[i] = max(_STIFFER * system.least_softness[i], _LEAST_SOFTNESS)
+            if left_over > LEFT_OVER * infeasibility:
+                system.least_softness[i] = max(SOFTNESS_STEP * system.least_softness[i], SOFTNESS_MIN)

@@ -7,11 +7,7 @@ import numpy as np
 
 from gridveil.solvers.structured.kernel import compiled
 from gridveil.solvers.structured.layout import Iterate, LocalData, System, Values
-
-# Prices up to this many units of the scaled objective leave the tolerance on duals as it is.
-_PRICE_SCALE = 10.0
-_CENTRAL_RATIO = 1e10
-_LEAST_SHARE = 0.01
+from gridveil.solvers.structured.settings import KAPPA_SIGMA, PRICE_SCALE, SIGMA_MIN, SIGMA_POWER
 
 
 class Error(NamedTuple):
@@ -70,7 +66,7 @@ def measure(local: LocalData, point: Iterate, values: Values, system: System) ->
             n_products += 1
             primal = max(primal, abs(values.limit[i]))
             primal_square += values.limit[i] * values.limit[i]
-    scale = max(1.0, highest / _PRICE_SCALE)
+    scale = max(1.0, highest / PRICE_SCALE)
     merit = dual_square / (2 * n_bus + n_local) + primal_square / (2 * n_bus) + product_square / n_products
     return Error(dual / scale, primal, least, largest, products / n_products, merit)
 
@@ -101,7 +97,7 @@ def longest_steps(local: LocalData, point: Iterate, step: Iterate, fraction: flo
 
 @compiled
 def reachable_share(local: LocalData, point: Iterate, predictor: Iterate) -> float:
-    """Share of the mean product to aim at (Mehrotra 1992): the cube of what a step to products of zero would leave."""
+    """Mehrotra's σ = (μ_aff/μ)³: share of the mean product to aim at, from what a step to products of zero would leave."""
     primal, dual = longest_steps(local, point, predictor, 1.0)
     before, after = 0.0, 0.0
     for i in range(len(point.slack)):
@@ -118,13 +114,13 @@ def reachable_share(local: LocalData, point: Iterate, predictor: Iterate) -> flo
             above, multiplier = local.high[k] - point.u[k], point.u_bound[k, 1]
             before += above * multiplier
             after += (above - move) * (multiplier + dual * predictor.u_bound[k, 1])
-    return min(max((after / before) ** 3, _LEAST_SHARE), 1.0)
+    return min(max((after / before) ** SIGMA_POWER, SIGMA_MIN), 1.0)
 
 
 @compiled
 def _near_centre(multiplier: float, distance: float, mu: float) -> float:
     centre = mu / distance
-    return min(max(multiplier, centre / _CENTRAL_RATIO), _CENTRAL_RATIO * centre)
+    return min(max(multiplier, centre / KAPPA_SIGMA), KAPPA_SIGMA * centre)
 
 
 @compiled

@@ -146,6 +146,8 @@ class Solution:
     factorisations: int
     seconds: float
     warm: WarmStart
+    log: str = ""
+    """One line per iteration, if the solver is verbose. Its errors depend on the task's demands: as secret as they are."""
 
     @property
     def converged(self) -> bool:

@@ -23,6 +23,7 @@ from gridveil.solvers.structured.problem import (
     SolveStatus,
     Task,
 )
+from gridveil.solvers.structured.settings import CHECK_TOLERANCE, LEAST_COST_WEIGHT, SOUND, TOLERANCE
 
 if TYPE_CHECKING:
     from gridveil.solvers.structured.layout import Iterate
@@ -33,17 +34,16 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-TOLERANCE = 1e-7
-CHECK_TOLERANCE = 1e-5
-# A point that the engine was not content with is a solution all the same if the check finds it this good.
-SOUND = 1e-6
-
 
 class StructuredSolver:
-    """Solves tasks on one network; what depends on the network alone is prepared once."""
+    """Solves tasks on one network; what depends on the network alone is prepared once.
 
-    def __init__(self, arrays: OpfArrays) -> None:
+    With ``verbose``, solutions carry an iteration log.
+    """
+
+    def __init__(self, arrays: OpfArrays, *, verbose: bool = False) -> None:
         self.arrays = arrays
+        self._verbose = verbose
 
     @cached_property
     def _grid(self) -> OrderedGrid:
@@ -94,7 +94,7 @@ class StructuredSolver:
     def start_from(
         self, *, va: Floats, vm: Floats, pg: Floats, qg: Floats, demand_p: Floats, demand_q: Floats
     ) -> WarmStart:
-        """Give a point that another solver found as a start without multipliers."""
+        """Turn a point that another solver found into a start without multipliers."""
         from gridveil.solvers.structured.lowering import split_generation
         from gridveil.solvers.structured.warm import WarmStart
 
@@ -146,7 +146,15 @@ class StructuredSolver:
             factorisations=run.factorisations,
             seconds=perf_counter() - begin,
             warm=_warm_start(lowered, run.point, u),
+            log=self._log(run),
         )
+
+    def _log(self, run: Attempt) -> str:
+        if not self._verbose:
+            return ""
+        from gridveil.solvers.structured.iteration_log import format_runs
+
+        return format_runs(run.runs)
 
     def _answer(self, lowered: LoweredTask, point: Iterate, u: Floats) -> Candidate:
         """Read primal variables and multipliers back in the order and units of the network and the task."""
@@ -186,14 +194,14 @@ class StructuredSolver:
 
 
 def _verdict(claimed: SolveStatus, residuals: Residuals) -> SolveStatus:
-    """The engine's status as far as the independent check agrees."""
+    """The engine's status as far as the independent check agrees, which overrules it both ways."""
     if claimed is SolveStatus.CONVERGED:
         return claimed if residuals.largest <= CHECK_TOLERANCE else SolveStatus.CHECK_FAILED
     return SolveStatus.CONVERGED if residuals.largest <= SOUND else claimed
 
 
 def _warm_start(lowered: LoweredTask, point: Iterate, u: Floats) -> WarmStart:
-    from gridveil.solvers.structured.warm import LEAST_WEIGHT, WarmStart
+    from gridveil.solvers.structured.warm import WarmStart
 
     scale = lowered.objective.scale
     n_rows = len(lowered.rows)
@@ -216,5 +224,5 @@ def _warm_start(lowered: LoweredTask, point: Iterate, u: Floats) -> WarmStart:
         target=np.concatenate([lowered.target_p, lowered.target_q]),
         objective=lowered.objective.name,
         cost_weight=above - below,
-        priced=(above - below) * float(np.max(np.abs(lowered.cost.linear), initial=0.0)) > LEAST_WEIGHT,
+        priced=(above - below) * float(np.max(np.abs(lowered.cost.linear), initial=0.0)) > LEAST_COST_WEIGHT,
     )

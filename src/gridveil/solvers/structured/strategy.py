@@ -9,9 +9,26 @@ import numpy as np
 from gridveil.solvers.structured import ipm
 from gridveil.solvers.structured.elastic import elastic_problem, elastic_start, softened_problem
 from gridveil.solvers.structured.evaluate import evaluate
-from gridveil.solvers.structured.layout import Iterate, LocalData, allocate_values
+from gridveil.solvers.structured.iteration_log import Run
+from gridveil.solvers.structured.layout import Iterate, LocalData, Problem, allocate_history, allocate_values
 from gridveil.solvers.structured.lowering import OrderedGrid
 from gridveil.solvers.structured.problem import SolveStatus
+from gridveil.solvers.structured.settings import (
+    ELASTIC_TOLERANCE,
+    ITERATIONS_BRIEF,
+    ITERATIONS_NEAR,
+    ITERATIONS_SOFTENED,
+    ITERATIONS_THOROUGH,
+    ITERATIONS_WARM,
+    MU_BAND,
+    MU_DISPATCH,
+    MU_ELASTIC,
+    MU_HELD,
+    MU_SOFTENED,
+    PATIENCE,
+    SOFT_TOLERANCE,
+    TRADED,
+)
 from gridveil.solvers.structured.tasks import MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
 from gridveil.solvers.structured.warm import (
     WarmStart,
@@ -31,17 +48,6 @@ _STATUS = {
     ipm.DIVERGED: SolveStatus.DIVERGED,
     ipm.STALLED: SolveStatus.STALLED,
 }
-# Larger starts save iterations, but lead a dispatch to poorer local optima more often (case1888_rte from 10).
-_DISPATCH_MU, _BAND_MU, _SOFTENED_MU, _COLD_HELD_MU = 1.0, 10.0, 100.0, 0.1
-_ELASTIC_MU, _ELASTIC_TOLERANCE = 0.1, 1e-5
-# More power than this traded by the elastic problem, per unit at one bus, means that no balance exists nearby.
-_TRADED = 1e-3
-_SOFT_TOLERANCE = 1e-5
-# Iterations of a run: most need 10 to 50.
-_WARM_ITERATIONS, _NEAR_ITERATIONS, _BRIEF_ITERATIONS, _THOROUGH_ITERATIONS = 50, 120, 120, 300
-_SOFT_ITERATIONS = 130
-# Short steps running after which a run makes room for what is tried next.
-_PATIENCE = 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,6 +58,7 @@ class Attempt:
     point: Iterate
     iterations: int
     factorisations: int
+    runs: tuple[Run, ...]
 
 
 def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolerance: float, thorough: bool) -> Attempt:
@@ -59,12 +66,12 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
 
     A thorough attempt goes on with a held barrier parameter and after restoration.
     """
-    work = _Work(grid, task, tolerance, _THOROUGH_ITERATIONS if thorough else _BRIEF_ITERATIONS)
+    work = _Work(grid, task, tolerance, ITERATIONS_THOROUGH if thorough else ITERATIONS_BRIEF)
     if warm is not None:
         last = _warm(work, warm)
         if last.status is SolveStatus.CONVERGED:
             return last
-    free_mu = _BAND_MU if task.rows else _DISPATCH_MU
+    free_mu = MU_BAND if task.rows else MU_DISPATCH
     last = work.run_cold(free_mu, free=True)
     if last.status is not SolveStatus.CONVERGED and task.objective.name == SQUARED_DISTANCE:
         # Some free runs get to the limits long before they get to the balances.
@@ -73,7 +80,7 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
         last = _softened(work)
     if not thorough or last.status is SolveStatus.CONVERGED:
         return last
-    last = work.run_cold(_COLD_HELD_MU, free=False)
+    last = work.run_cold(MU_HELD, free=False)
     return last if last.status is SolveStatus.CONVERGED else _restored(work, last)
 
 
@@ -87,21 +94,21 @@ def _warm(work: _Work, warm: WarmStart) -> Attempt:
     stay = feasible or task.objective.name == MINUS_DEMAND
     if stay and not has_multipliers(task, warm):
         return _near(work, warm)
-    last = work.run(task.data, *warm_iterate(grid, task, warm, feasible), limit=_WARM_ITERATIONS, patience=_PATIENCE)
+    last = work.run(task.data, *warm_iterate(grid, task, warm, feasible), limit=ITERATIONS_WARM, patience=PATIENCE)
     return _near(work, warm) if stay and last.status is not SolveStatus.CONVERGED else last
 
 
 def attempt_near(grid: OrderedGrid, task: LoweredTask, known: WarmStart, tolerance: float) -> Attempt:
     """Run from a primal point that is feasible or nearly so."""
-    return _near(_Work(grid, task, tolerance, _NEAR_ITERATIONS), known)
+    return _near(_Work(grid, task, tolerance, ITERATIONS_NEAR), known)
 
 
 def _near(work: _Work, known: WarmStart) -> Attempt:
     start = near_iterate(work.grid, work.task, known)
-    last = work.run(work.task.data, *start, limit=_NEAR_ITERATIONS, patience=_PATIENCE)
+    last = work.run(work.task.data, *start, limit=ITERATIONS_NEAR, patience=PATIENCE)
     if last.status is SolveStatus.CONVERGED:
         return last
-    return work.run(work.task.data, *near_iterate(work.grid, work.task, known), free=False, limit=_NEAR_ITERATIONS)
+    return work.run(work.task.data, *near_iterate(work.grid, work.task, known), free=False, limit=ITERATIONS_NEAR)
 
 
 def _softened(work: _Work) -> Attempt:
@@ -109,8 +116,8 @@ def _softened(work: _Work) -> Attempt:
     grid, task = work.grid, work.task
     soft = softened_problem(task.data)
     start = np.concatenate([task.start[task.free], np.zeros(len(soft.bus) - len(task.data.bus))])
-    point = cold_start(grid.data, soft, grid.no_load, start, _SOFTENED_MU)
-    last = work.run(soft, point, _SOFTENED_MU, tolerance=_SOFT_TOLERANCE, limit=_SOFT_ITERATIONS)
+    point = cold_start(grid.data, soft, grid.no_load, start, MU_SOFTENED)
+    last = work.run(soft, point, MU_SOFTENED, tolerance=SOFT_TOLERANCE, limit=ITERATIONS_SOFTENED)
     if last.status is not SolveStatus.CONVERGED:
         return replace(last, point=softened_start(grid.data, task.data, last.point)[0])
     return work.run(task.data, *softened_start(grid.data, task.data, last.point))
@@ -125,20 +132,15 @@ def _restored(work: _Work, last: Attempt) -> Attempt:
     elastic = elastic_problem(task.data, stuck.u)
     values = allocate_values(len(stuck.x), len(grid.data.branch_from), len(task.data.active))
     evaluate(grid.data, task.data, stuck, values)
-    start = elastic_start(grid.data, elastic, stuck, values.balance, _ELASTIC_MU)
-    balanced = work.run(elastic, start, _ELASTIC_MU, free=False, tolerance=_ELASTIC_TOLERANCE)
+    start = elastic_start(grid.data, elastic, stuck, values.balance, MU_ELASTIC)
+    balanced = work.run(elastic, start, MU_ELASTIC, free=False, tolerance=ELASTIC_TOLERANCE)
     n_own = len(stuck.u)
     if balanced.status is not SolveStatus.CONVERGED:
-        return replace(last, iterations=balanced.iterations, factorisations=balanced.factorisations)
-    if np.max(balanced.point.u[n_own:]) > _TRADED:
-        return replace(
-            last,
-            status=SolveStatus.INFEASIBLE,
-            iterations=balanced.iterations,
-            factorisations=balanced.factorisations,
-        )
-    point = cold_start(grid.data, task.data, balanced.point.x, balanced.point.u[:n_own], _COLD_HELD_MU)
-    return work.run(task.data, point, _COLD_HELD_MU, free=False)
+        return replace(balanced, status=last.status, point=last.point)
+    if np.max(balanced.point.u[n_own:]) > TRADED:
+        return replace(balanced, status=SolveStatus.INFEASIBLE, point=last.point)
+    point = cold_start(grid.data, task.data, balanced.point.x, balanced.point.u[:n_own], MU_HELD)
+    return work.run(task.data, point, MU_HELD, free=False)
 
 
 class _Work:
@@ -148,11 +150,12 @@ class _Work:
         self.grid, self.task = grid, task
         self._tolerance, self._max_iterations = tolerance, max_iterations
         self._iterations = self._factorisations = 0
+        self._runs: tuple[Run, ...] = ()
 
     def run_cold(self, mu: float, *, free: bool) -> Attempt:
         task = self.task
         point = cold_start(self.grid.data, task.data, self.grid.no_load, task.start[task.free], mu)
-        patience = _PATIENCE if free else None
+        patience = PATIENCE if free else None
         return self.run(task.data, point, mu, free=free, patience=patience)
 
     def run(
@@ -167,14 +170,18 @@ class _Work:
         patience: int | None = None,
     ) -> Attempt:
         most = limit or self._max_iterations
-        settings = ipm.Settings(tolerance or self._tolerance, most, mu, free, patience or most + 1)
-        history = np.zeros((settings.max_iterations + 1, 8))
-        outcome = ipm.run(self.grid.data, local, self.grid.order.pattern, point, settings, history)
+        options = ipm.Options(tolerance or self._tolerance, most, mu, free, patience or most + 1)
+        problem = Problem(grid=self.grid.data, local=local, pattern=self.grid.order.pattern)
+        history = allocate_history(most)
+        outcome = ipm.run(problem, point, options, history)
+        status = _STATUS[outcome.status]
         self._iterations += outcome.iterations
         self._factorisations += outcome.factorisations
+        self._runs += (Run(free=free, mu=mu, tolerance=options.tolerance, status=status, history=history),)
         return Attempt(
-            status=_STATUS[outcome.status],
+            status=status,
             point=point,
             iterations=self._iterations,
             factorisations=self._factorisations,
+            runs=self._runs,
         )

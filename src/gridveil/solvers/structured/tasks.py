@@ -9,22 +9,23 @@ from numpy.typing import NDArray
 
 from gridveil.sectors.power.arrays import OpfArrays
 from gridveil.solvers.structured.layout import LocalData
-from gridveil.solvers.structured.lowering import FIXED_WIDTH, RELAXATION, OrderedGrid, Segments
+from gridveil.solvers.structured.lowering import OrderedGrid, Segments
 from gridveil.solvers.structured.problem import DemandBox, Dispatch, Push, Task, has_band
+from gridveil.solvers.structured.settings import (
+    DISTANCE_GRADIENT,
+    DISTANCE_SCALE,
+    FIXED_WIDTH,
+    GRADIENT_MAX,
+    LEAST_RADIUS_SQUARED,
+    LEAST_WEIGHT,
+    RELAXATION,
+    START_PUSH,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# Gradients of objective and cost row are scaled to at most this.
-_LARGEST_GRADIENT = 100.0
-# Squared distances are often small: scaled up, the barrier's share in them is smaller still. But their gradient, twice the
-# distance of a demand, is at most this: with far targets larger ones lead the joint problems astray.
-_DISTANCE_SCALE, _LARGEST_PULL = 100.0, 300.0
-# Starting values keep this fraction of the room (or of the bound) as distance from a bound.
-_START_PUSH = 1e-2
-# The ball's row is measured in distance; below this radius² the scale no longer grows.
-_LEAST_RADIUS_SQUARED = 1e-8
 COST, SQUARED_DISTANCE, MINUS_DEMAND = "cost", "squared distance", "minus total demand"
 
 
@@ -100,7 +101,8 @@ def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: T
     np.add.at(fixed_draw[:, 0], load_bus, target_p)
     np.add.at(fixed_draw[:, 1], load_bus, target_q)
     np.subtract.at(fixed_draw.reshape(-1), 2 * bus[~free] + kind[~free], (sign * start)[~free])
-    data = _local_data(grid, bus, kind, sign, low, high, free, start, objective, rows, fixed_draw)
+    columns = _Columns(bus=bus, kind=kind, sign=sign, low=low, high=high, free=free, start=start)
+    data = _local_data(grid, columns, objective, rows, fixed_draw)
     return LoweredTask(
         data=data,
         free=free,
@@ -146,21 +148,25 @@ def _starting_values(low: Floats, high: Floats) -> Floats:
     bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
     finite_low, finite_high = np.where(bounded_low, low, 0.0), np.where(bounded_high, high, 0.0)
     middle = 0.5 * (finite_low + finite_high)
-    above = np.maximum(0.0, finite_low + _START_PUSH * np.maximum(1.0, np.abs(finite_low)))
-    below = np.minimum(0.0, finite_high - _START_PUSH * np.maximum(1.0, np.abs(finite_high)))
+    above = np.maximum(0.0, finite_low + START_PUSH * np.maximum(1.0, np.abs(finite_low)))
+    below = np.minimum(0.0, finite_high - START_PUSH * np.maximum(1.0, np.abs(finite_high)))
     one_sided = np.where(bounded_low, above, np.where(bounded_high, below, 0.0))
     return np.where(bounded_low & bounded_high, middle, one_sided)
 
 
 def _gradient_scale(gradient: Floats) -> float:
     steepest = float(np.max(np.abs(gradient), initial=0.0))
-    return _LARGEST_GRADIENT / steepest if steepest > _LARGEST_GRADIENT else 1.0
+    return GRADIENT_MAX / steepest if steepest > GRADIENT_MAX else 1.0
 
 
 def _distance_scale(target_p: Floats, target_q: Floats) -> float:
-    """Scale of squared distances, taking the largest target for the distance of its demand."""
+    """Scale of squared distances, taking the largest target for the distance of its demand.
+
+    They are often small: scaled up, the barrier's share in them is smaller still. But the pull of far targets is bounded,
+    because a larger one leads the joint problems astray.
+    """
     farthest = max(np.max(np.abs(target_p), initial=0.0), np.max(np.abs(target_q), initial=0.0))
-    return min(_DISTANCE_SCALE, _LARGEST_PULL / max(2.0 * float(farthest), 1.0))
+    return min(DISTANCE_SCALE, DISTANCE_GRADIENT / max(2.0 * float(farthest), 1.0))
 
 
 def _objective_and_rows(
@@ -181,7 +187,7 @@ def _objective_and_rows(
     if isinstance(task, Push):
         active_loads = np.repeat([0.0, -1.0, 0.0], [n_generation, n_load, n_load + 1])
         total = Separable(name=MINUS_DEMAND, linear=active_loads, quadratic=none, scale=1.0)
-        reach = 0.5 / np.sqrt(max(task.delta, _LEAST_RADIUS_SQUARED))
+        reach = 0.5 / np.sqrt(max(task.delta, LEAST_RADIUS_SQUARED))
         ball = Separable(name="ball", linear=none, quadratic=twice_loads, scale=float(reach), high=task.delta)
         return total, (band, ball)
     scale = _distance_scale(task.target_p, task.target_q)
@@ -195,27 +201,31 @@ def _objective_and_rows(
         name="cut",
         linear=weight,
         quadratic=none,
-        scale=1.0 / max(float(np.max(np.abs(weight), initial=0.0)), 1e-12),
+        scale=1.0 / max(float(np.max(np.abs(weight), initial=0.0)), LEAST_WEIGHT),
         low=task.cut.least - reached,
     )
     return distance, (*banded, cut)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Columns:
+    """All local variables, one entry each: where and how they feed, their bounds, whether free, where they start."""
+
+    bus: Ints
+    kind: Ints
+    sign: Floats
+    low: Floats
+    high: Floats
+    free: Bools
+    start: Floats
+
+
 def _local_data(
-    grid: OrderedGrid,
-    bus: Ints,
-    kind: Ints,
-    sign: Floats,
-    low: Floats,
-    high: Floats,
-    free: Bools,
-    start: Floats,
-    objective: Separable,
-    rows: tuple[Separable, ...],
-    fixed_draw: Floats,
+    grid: OrderedGrid, all_u: _Columns, objective: Separable, rows: tuple[Separable, ...], fixed_draw: Floats
 ) -> LocalData:
     """Keep the free variables, scale, move what fixed variables contribute into the row bounds, relax bounds."""
-    at_fixed = np.where(free, 0.0, start)
+    free, low, high = all_u.free, all_u.low, all_u.high
+    at_fixed = np.where(free, 0.0, all_u.start)
     offsets = np.array([row.value(at_fixed) for row in rows])
     scales = np.array([row.scale for row in rows])
     row_low = (np.array([row.low for row in rows]) - offsets) * scales
@@ -235,9 +245,9 @@ def _local_data(
     )
     shape = (len(rows), int(free.sum()))
     return LocalData(
-        bus=bus[free],
-        row=kind[free],
-        sign=sign[free],
+        bus=all_u.bus[free],
+        row=all_u.kind[free],
+        sign=all_u.sign[free],
         low=(low - RELAXATION * np.maximum(1.0, np.abs(low)))[free],
         high=(high + RELAXATION * np.maximum(1.0, np.abs(high)))[free],
         linear=(objective.scale * objective.linear)[free],

@@ -10,23 +10,32 @@ from numpy.typing import NDArray
 from gridveil.solvers.structured.evaluate import evaluate
 from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, allocate_values
 from gridveil.solvers.structured.lowering import OrderedGrid
+from gridveil.solvers.structured.settings import (
+    FEASIBLE,
+    FEASIBLE_MU,
+    FEASIBLE_PUSH,
+    NEAR_COST_MU,
+    NEAR_COST_PUSH,
+    NEAR_DEMAND_MU,
+    NEAR_DEMAND_PUSH,
+    NEAR_DISTANCE_MU,
+    NEAR_DISTANCE_PUSH,
+    PRIMAL_MU,
+    SOFTENED_PUSH,
+    START_PUSH,
+    WARM_MU,
+    WARM_PUSH,
+)
 from gridveil.solvers.structured.tasks import COST, MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
 
 Floats = NDArray[np.float64]
 
-_START_PUSH = 1e-2
-# A warm start keeps at least this distance from bounds and this barrier parameter; one that is feasible as it is may stay
-# much nearer to them, because pushing it off the bounds would undo that.
-_WARM_PUSH, _WARM_MU = 1e-3, 1e-4
-_SOFTENED_PUSH = 1e-4
-_NEAR_PUSH, _NEAR_MU = 1e-6, 1e-5
-_FEASIBLE = 1e-6
-# The same without multipliers to go by, by objective: found by trial on releases at α = 1 and 10.
-_NEAR_PRIMAL = {COST: (1e-3, 0.03), SQUARED_DISTANCE: (3e-4, 0.1), MINUS_DEMAND: (1e-2, 1e-2)}
-# Without multipliers to start from, the barrier parameter starts here.
-_PRIMAL_MU = 1.0
-# Weight of the steepest cost below which a band is slack and its multipliers say nothing about prices.
-LEAST_WEIGHT = 1e-3
+# Distance from bounds and first barrier parameter without multipliers to go by, by objective.
+_NEAR = {
+    COST: (NEAR_COST_PUSH, NEAR_COST_MU),
+    SQUARED_DISTANCE: (NEAR_DISTANCE_PUSH, NEAR_DISTANCE_MU),
+    MINUS_DEMAND: (NEAR_DEMAND_PUSH, NEAR_DEMAND_MU),
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -61,7 +70,7 @@ def cold_start(grid: GridData, local: LocalData, voltages: Floats, u_start: Floa
     """Voltages (N, 2) and local variables as given, pushed inside their bounds; all else on the central path of ``mu``."""
     x = voltages.copy()
     room = grid.v_high - grid.v_low
-    push = _START_PUSH * np.minimum(np.maximum(1.0, grid.v_low), room)
+    push = START_PUSH * np.minimum(np.maximum(1.0, grid.v_low), room)
     x[:, 1] = np.clip(x[:, 1], grid.v_low + push, grid.v_high - push)
     x[grid.fixed[:, 1], 1] = 0.5 * (grid.v_low + grid.v_high)[grid.fixed[:, 1]]
     n_limits = len(local.active)
@@ -73,7 +82,7 @@ def cold_start(grid: GridData, local: LocalData, voltages: Floats, u_start: Floa
         limit=np.zeros(n_limits),
         u_bound=np.zeros((len(u_start), 2)),
     )
-    point.slack[:] = np.where(local.active, np.maximum(np.abs(_limits(grid, local, point)), _START_PUSH), 1.0)
+    point.slack[:] = np.where(local.active, np.maximum(np.abs(_limits(grid, local, point)), START_PUSH), 1.0)
     point.limit[:] = np.where(local.active, mu / point.slack, 0.0)
     point.u_bound[:, 0] = mu / (point.u - local.low)
     point.u_bound[:, 1] = mu / (local.high - point.u)
@@ -96,8 +105,8 @@ def warm_iterate(grid: OrderedGrid, task: LoweredTask, warm: WarmStart, feasible
     local = task.data
     scale = task.objective.scale * _conversion(task, warm)
     if scale == 0.0:
-        u = _inside(local, _local_values(task, warm), _WARM_PUSH)
-        return cold_start(grid.data, local, warm.x, u, _PRIMAL_MU), _PRIMAL_MU
+        u = _inside(local, _local_values(task, warm), WARM_PUSH)
+        return cold_start(grid.data, local, warm.x, u, PRIMAL_MU), PRIMAL_MU
     n_rows, n_limits = len(task.rows), len(local.active)
     n_shared = n_limits - 2 * n_rows
     limit = np.zeros(n_limits)
@@ -107,13 +116,14 @@ def warm_iterate(grid: OrderedGrid, task: LoweredTask, warm: WarmStart, feasible
             multiplier = warm.rows.get(row.name, (0.0, 0.0))[side]
             limit[n_shared + side * n_rows + r] = multiplier * scale / row.scale
     known = _primal(task, warm)._replace(price=scale * warm.price, limit=limit, u_bound=scale * warm.u_bound[task.free])
-    push, mu = (_NEAR_PUSH, _NEAR_MU) if feasible else (_WARM_PUSH, _WARM_MU)
+    # Pushing a feasible point off its bounds would undo that.
+    push, mu = (FEASIBLE_PUSH, FEASIBLE_MU) if feasible else (WARM_PUSH, WARM_MU)
     return moved_inside(grid.data, local, known, push, mu), mu
 
 
 def near_iterate(grid: OrderedGrid, task: LoweredTask, known: WarmStart) -> tuple[Iterate, float]:
     """Start at an earlier primal point, hardly pushed off its bounds, with multipliers on the central path."""
-    push, mu = _NEAR_PRIMAL[task.objective.name]
+    push, mu = _NEAR[task.objective.name]
     return moved_inside(grid.data, task.data, _primal(task, known), push, mu), mu
 
 
@@ -124,7 +134,7 @@ def is_feasible(grid: OrderedGrid, task: LoweredTask, known: WarmStart) -> bool:
     evaluate(grid.data, local, point, values)
     outside = np.maximum(local.low - point.u, point.u - local.high)
     violations = (np.abs(values.balance), values.limit, outside)
-    return max(float(np.max(violation, initial=0.0)) for violation in violations) <= _FEASIBLE
+    return max(float(np.max(violation, initial=0.0)) for violation in violations) <= FEASIBLE
 
 
 def _primal(task: LoweredTask, known: WarmStart) -> Iterate:
@@ -144,7 +154,7 @@ def softened_start(grid: GridData, local: LocalData, softened: Iterate) -> tuple
     """Start a task where its softened form ended, without what was traded."""
     n_own = len(local.bus)
     known = softened._replace(u=softened.u[:n_own], u_bound=softened.u_bound[:n_own])
-    return moved_inside(grid, local, known, _SOFTENED_PUSH, _WARM_MU), _WARM_MU
+    return moved_inside(grid, local, known, SOFTENED_PUSH, WARM_MU), WARM_MU
 
 
 def moved_inside(grid: GridData, local: LocalData, known: Iterate, push: float, mu: float) -> Iterate:

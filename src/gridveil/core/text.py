@@ -1,0 +1,48 @@
+"""Number formatting: significant digits, thin spaces between thousands, a true minus sign."""
+
+from __future__ import annotations
+
+import math
+
+THIN_SPACE, MINUS = "\u2009", "\u2212"
+IRREGULAR = {"datum": "data"}
+
+
+def plural(word: str) -> str:
+    """Write the plural of a noun: demands, capacities, data."""
+    if word in IRREGULAR:
+        return IRREGULAR[word]
+    return f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Format a number: significant digits, thin spaces between thousands, a true minus sign."""
+    if value is None or not math.isfinite(value):
+        return "–" if value is None or math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
+    size = abs(value)
+    if size != 0 and not 1e-4 <= size < 1e9:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{_tidy(mantissa)}·10^{int(exponent)}".replace("-", MINUS)
+    return _tidy(fixed(value, digits - 1 - math.floor(math.log10(size)) if size else 0))
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Format a finite number with some decimals (none if negative), thin spaces between thousands, a true minus sign."""
+    text = f"{value:,.{max(decimals, 0)}f}"
+    if not text.strip("-0,."):
+        text = text.lstrip("-")
+    return text.replace(",", THIN_SPACE).replace("-", MINUS)
+
+
+def percent(value: float | None, digits: int = 3) -> str:
+    """Format a share as a percentage."""
+    return "–" if value is None or not math.isfinite(value) else f"{number(100 * value, digits)}{THIN_SPACE}%"
+
+
+def limits_words(low: float, high: float) -> str:
+    """Format a range on one line."""
+    return f"{number(low)} to {number(high)}".replace(" ", "\u00a0")
+
+
+def _tidy(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,115 @@
+"""File operations of the ledger and its register: locks, whole reads, appends and syncing to disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gridveil.core.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock
+    fcntl = None  # type: ignore[assignment]
+
+READ = os.O_RDONLY
+WRITE = os.O_RDWR | os.O_APPEND
+MAKE = WRITE | os.O_CREAT
+
+
+@contextmanager
+def locked(file: Path, shown: Path, flags: int) -> Iterator[int]:
+    """Open and lock a file, shared to read, exclusive to write. The system frees the lock if its holder dies.
+
+    ``file`` is resolved, ``shown`` is the path as the user wrote it.
+    """
+    if fcntl is None:
+        raise InputError(f"{shown}: the ledger needs the file locks of Linux or macOS; on Windows use WSL")
+    try:
+        held = False
+        while not held:
+            descriptor = os.open(file, flags, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH if flags == READ else fcntl.LOCK_EX)
+                # The file may have been replaced while this process waited for the lock of the old one.
+                held = is_at(file, descriptor)
+                if held:
+                    yield descriptor
+            finally:
+                # Closing is not enough: a child forked meanwhile by another thread would keep the lock.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                os.close(descriptor)
+    except FileNotFoundError as error:
+        raise InputError(f"{shown}: there is no ledger here; create one, once per data set") from error
+    except OSError as error:
+        raise InputError(
+            f"{shown}: the ledger cannot be used ({error.strerror}), so nothing may be drawn; solve this first"
+        ) from error
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file is still the one that the path leads to."""
+    return os.path.samestat(path.stat(), os.fstat(descriptor))
+
+
+def read(descriptor: int, start: int = 0) -> bytes:
+    """Read everything from ``start`` to the end."""
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        file.seek(start)
+        return file.read()
+
+
+def append(descriptor: int, data: bytes, folder: Path) -> None:
+    """Write at the end, and return when the data and the name of the file are on the disk."""
+    written = 0
+    while written < len(data):
+        written += os.write(descriptor, data[written:])
+    sync(descriptor)
+    # Not only at creation: whoever made or moved the file may have been killed before it synced the folder.
+    sync_folder(folder)
+
+
+def truncate(descriptor: int, size: int) -> None:
+    """Cut a file, and return when this is on the disk."""
+    os.ftruncate(descriptor, size)
+    sync(descriptor)
+
+
+def sync(descriptor: int) -> None:
+    """Force a file or folder to the disk itself; on macOS plain fsync stops at the drive's cache."""
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)
+    if full_sync is not None:
+        try:
+            fcntl.fcntl(descriptor, full_sync)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                raise
+    os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents, for this user alone, with their names synced to disk."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        for path in reversed(missing):
+            path.mkdir(mode=0o700, exist_ok=True)
+        # Also where nothing was missing: whoever made the folder may have been killed before this.
+        for path in {folder.parent, *(path.parent for path in missing)}:
+            sync_folder(path)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: this folder for ledgers cannot be made ({error.strerror}); name another with GRIDVEIL_HOME"
+        ) from error

@@ -1,0 +1,152 @@
+"""The second-order-cone relaxation as a ``Relaxation``, and the relaxed cost with priced moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import Polynomial
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gridveil.core.band import CostTarget
+from gridveil.programs.conic import Affine, ConeLayout, ConicProgram, SocBound
+from gridveil.sectors.model import PricedCost
+from gridveil.sectors.power.network import Grid
+from gridveil.sectors.power.soc import soc_distance_bound, soc_lower_bound
+from gridveil.sectors.power.soc_costs import convex_costs
+from gridveil.sectors.power.soc_model import (
+    Block,
+    Voltage,
+    assemble,
+    bus_pairs,
+    constraint_cost_level,
+    constraint_network,
+    cost_scale,
+    generation_box,
+    variable_voltage,
+)
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+
+LARGEST_GAP = 1e-6  # relative, between both objectives of the conic solver: beyond it there is no value worth the name
+
+
+@dataclass(frozen=True, eq=False)
+class PowerRelaxation:
+    """What the relaxation of a grid's AC optimal power flow can prove and estimate. d is P of all sites, then Q."""
+
+    grid: Grid
+    name: str = "second-order cone"
+
+    def cost_bound(self, d: Floats) -> SocBound:
+        """Bound O(d) from below."""
+        return soc_lower_bound(self.grid, _complex(d))
+
+    def distance_bound(self, noisy: Floats, band: CostTarget, d_lower: Floats, d_upper: Floats) -> SocBound:
+        """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band."""
+        return soc_distance_bound(self.grid, _complex(noisy), band, d_lower, d_upper)
+
+    def priced_cost(self, d: Floats, price: float) -> PricedCost | None:
+        """C_L(d): the least relaxed cost of serving d + s plus ``price``·Σ|s_i| over complex moves s_i of the sites.
+
+        One convex function of d, whatever d is: finite wherever some d + s can be served, never above the relaxed cost,
+        and of slope at most ``price`` per site. None if the solver fails.
+        """
+        template = self._priced
+        linear = np.where(template.is_size, price, template.program.linear)
+        rows = Affine(template.rows.matrix, template.rows.constant + template.effect @ d)
+        solution = replace(template.program, linear=linear).solve(scale=template.scale, stacked=(rows, template.layout))
+        if solution is None or solution.gap > LARGEST_GAP * max(1.0, abs(solution.value)):
+            return None
+        # The multipliers of the last family of cones, (size, Re s, Im s) of each site. With rows M·x + c(d) in the cones and
+        # the Lagrangian f − zᵀ(M·x + c), d enters c just as s enters M·x in all rows of the network; s enters nothing else but
+        # the tails of its own cone. So ∂L/∂s = 0 says that ∂L/∂d equals the multipliers of these tails, sign included.
+        tails = solution.last_cones[:, 1:]
+        return PricedCost(value=solution.value, slope=tails.T.ravel())
+
+    @cached_property
+    def _priced(self) -> _PricedTemplate:
+        return _priced_template(self.grid)
+
+    @cached_property
+    def dearest_price(self) -> float:
+        """The largest marginal cost of any generator between its limits, $/h per unit.
+
+        A generator without a limit is taken up to what the branches at its bus can carry.
+        """
+        cost, n = self.grid.generator.cost, len(self.grid.load_bus)
+        low, high = generation_box(self.grid, np.zeros(n), np.zeros(n))
+        slopes = [_largest_slope(Polynomial(c), a, b) for c, a, b in zip(cost.polynomial.T, low, high, strict=True)]
+        return float(max([*slopes, *cost.line_slope]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _PricedTemplate:
+    """The program of C_L without demand: only constants of its rows depend on d, and only the price of |s| on L."""
+
+    program: ConicProgram
+    rows: Affine
+    layout: ConeLayout
+    scale: float
+    effect: Any
+    """What d adds to the constants: scipy sparse, rows × data."""
+    is_size: NDArray[np.bool_]
+    """Which variables are the sizes |s| of moves."""
+
+
+def _priced_template(grid: Grid) -> _PricedTemplate:
+    """Set up the relaxed AC-OPF over (w, α, ω, η, P, level, s, |s|) at no demand and a price of one.
+
+    Generators keep the limits of the file, so that nothing but the constants of the balances depends on the demand.
+    """
+    n, generator = len(grid.load_bus), grid.generator
+    cost = convex_costs(generator)
+    scale = cost_scale(grid, cost)
+    pairs = bus_pairs(grid)
+    free = np.full(2 * n, np.inf)
+    program, (w, loss, sine, tilt, p_gen, level, move, size) = assemble(
+        [
+            *variable_voltage(grid, pairs),
+            Block(lower=generator.p_min, upper=generator.p_max, quadratic=2 * cost.quadratic, linear=cost.linear),
+            Block(lower=cost.level_lower / scale, upper=cost.level_upper / scale, linear=scale),
+            Block(lower=-free, upper=free),
+            Block(lower=np.zeros(n), upper=free[:n], linear=1.0),
+        ]
+    )
+    program.constant = cost.constant
+    p_move, q_move = (move.pick(np.arange(n) + start) for start in (0, n))
+    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), p_gen, (p_move, q_move))
+    constraint_cost_level(program, cost, p_gen, level, scale)
+    program.add_cones(size, p_move, q_move)
+    rows, layout = program.stacked()
+    variables = np.arange(len(program.linear))
+    moves, sizes = len(variables) - 3 * n, len(variables) - n
+    # In all rows of the network d stands beside s; the cones of s itself, which come last, know nothing of d.
+    effect = sparse.csr_array(rows.matrix[:, moves:sizes])
+    beside = sparse.diags_array((np.arange(effect.shape[0]) < effect.shape[0] - 3 * n).astype(float))
+    return _PricedTemplate(
+        program=program,
+        rows=rows,
+        layout=layout,
+        scale=scale,
+        effect=sparse.csr_array(beside @ effect),
+        is_size=variables >= sizes,
+    )
+
+
+def _largest_slope(cost: Polynomial, low: float, high: float) -> float:
+    """Largest marginal cost between the limits: at one of them, or where the second derivative vanishes."""
+    marginal = cost.deriv()
+    turns = np.asarray(marginal.deriv().roots(), dtype=complex)
+    inside = [float(p) for p in turns[turns.imag == 0].real if low < p < high]
+    ends = [p for p in (low, high) if np.isfinite(p)]
+    return max((float(marginal(p)) for p in [*ends, *inside]), default=float(marginal.coef[0]))
+
+
+def _complex(d: Floats) -> Complexes:
+    n = len(d) // 2
+    return np.array(d[:n] + 1j * d[n:], dtype=np.complex128)

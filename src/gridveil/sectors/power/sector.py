@@ -1,0 +1,210 @@
+"""Power networks as a ``Sector``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.core.choices import Formulation
+from gridveil.core.secret import SecretField
+from gridveil.sectors.builtin import PGLIB_PREFIX, SHIPPED, pglib_names, resolve_case
+from gridveil.sectors.case import Case
+from gridveil.sectors.geometry import Places
+from gridveil.sectors.model import DataLayout, Model
+from gridveil.sectors.power.acopf import ac_opf
+from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.sectors.power.case import power_case
+from gridveil.sectors.power.dcopf import dc_opf
+from gridveil.sectors.power.export import public_tables
+from gridveil.sectors.power.frames import power_solution_frames, public_power_frames
+from gridveil.sectors.power.network import PowerNetwork, islands
+from gridveil.sectors.power.operating import power_state
+from gridveil.sectors.power.places import power_places
+from gridveil.sectors.power.read import read_power_file
+from gridveil.sectors.power.relaxation import PowerRelaxation
+from gridveil.sectors.power.simulate import simulate_loads, total_capacity
+from gridveil.sectors.power.view import power_before_and_after
+from gridveil.sectors.power.write import can_write, writable_format, write_power_network
+from gridveil.sectors.sector import PublicFact, Sector, Solve, identity_texts
+from gridveil.sectors.sites import AS_STATED, SiteRule, listed_sites
+from gridveil.sectors.view import BeforeAndAfter, Frames, Graph, Sites, ValuePart
+
+Floats = NDArray[np.float64]
+
+PUBLIC_FACTS = (
+    PublicFact(
+        words="topology: buses, branches and what of them is in service",
+        columns=(
+            *("bus.id", "bus.isolated", "bus.reference", "bus.base_kv", "bus.area", "bus.zone"),
+            *("branch.from_id", "branch.to_id", "branch.in_service"),
+        ),
+    ),
+    PublicFact(
+        words="branch parameters and limits",
+        columns=(
+            *("branch.r", "branch.x", "branch.g_from", "branch.b_from", "branch.g_to", "branch.b_to"),
+            *("branch.tap", "branch.shift", "branch.rate", "branch.angle_min", "branch.angle_max"),
+        ),
+    ),
+    PublicFact(words="voltage limits", columns=("bus.v_min", "bus.v_max")),
+    PublicFact(words="shunts", columns=("bus.shunt_g", "bus.shunt_b")),
+    PublicFact(
+        words="generator limits and costs",
+        columns=(
+            *("generator.bus_id", "generator.in_service", "generator.cost"),
+            *("generator.p_min", "generator.p_max", "generator.q_min", "generator.q_max"),
+        ),
+    ),
+    PublicFact(words="the base of per-unit values", columns=("base_mva",)),
+    PublicFact(words="which buses have load sites, and how many", columns=("load_bus_id", "load_in_service")),
+)
+
+
+class PowerSector:
+    """Transmission networks: AC or DC optimal power flow, loads P + jQ."""
+
+    kind = PowerNetwork.kind
+    formulations = (Formulation.AC, Formulation.DC)
+    structured = True
+    public_facts = PUBLIC_FACTS
+    flow_words = "optimal power flow"
+    node_word = "bus"
+    value_parts = (
+        ValuePart(name="active power", symbol="P", unit="MW", column="p_mw"),
+        ValuePart(name="reactive power", symbol="Q", unit="MVAr", column="q_mvar"),
+    )
+
+    def built_in_names(self) -> list[str]:
+        """List the networks shipped with gridveil, and PGLib's."""
+        return [*SHIPPED, *pglib_names()]
+
+    def recognises(self, source: str) -> bool:
+        """Accept every source: only reading tells whether powerio knows its format. So the registry asks this sector last."""
+        return True
+
+    def file_of(self, source: str) -> Path | None:
+        """Find the file behind a path or a name."""
+        return resolve_case(source)
+
+    def read(self, source: str, options: object, sites: SiteRule) -> Case:
+        """Read and check a case; power has no options."""
+        path = resolve_case(source)
+        return power_case(path.stem.removeprefix(PGLIB_PREFIX), read_power_file(path, sites))
+
+    def read_places(self, source: str) -> Places:
+        """Read names and coordinates of buses."""
+        return power_places(resolve_case(source))
+
+    def writes(self, file_format: str) -> bool:
+        """Whether powerio can write a format."""
+        return can_write(file_format)
+
+    def write(self, network: PowerNetwork, values: NDArray[Any], folder: Path, file_format: str, *, title: str) -> Path:
+        """Write the network with released loads, in MATPOWER's format where the source's can only be read."""
+        return write_power_network(public_tables(network, values), folder, writable_format(file_format), title=title)
+
+    def read_back(self, network: PowerNetwork, path: Path) -> Case:
+        """Read a written network; its file states the base. MATPOWER's has no table of loads, so the list of sites is given."""
+        places = [str(bus) for bus in network.bus.id[network.load.bus]]
+        return self.read(str(path), None, listed_sites(places) if path.suffix == ".m" else AS_STATED)
+
+    def model(self, network: PowerNetwork, formulation: Formulation) -> Model:
+        """Build the AC or the DC optimal power flow; AC with its arrays (costs up to degree two) and its relaxation."""
+        ac = formulation is Formulation.AC
+        quadratic = not np.any(network.grid.generator.cost.polynomial[3:] != 0)
+        return Model(
+            kind=self.kind,
+            formulation=formulation,
+            program=ac_opf(network) if ac else dc_opf(network),
+            layout=DataLayout(network.served, with_reactive=ac),
+            arrays=(lambda interior: structured_arrays(network, interior)) if ac and quadratic else None,
+            relaxation=PowerRelaxation(network.grid) if ac else None,
+            supply=total_capacity(network),
+        )
+
+    def describe(self, network: PowerNetwork) -> dict[str, object]:
+        """Count buses, branches, generators and load sites."""
+        grid, cost = network.grid, network.generator.cost
+        with_cost = np.union1d(np.flatnonzero(np.any(cost.polynomial != 0, axis=0)), cost.piecewise)
+        return {
+            "base_mva": network.base_mva,
+            "buses": len(network.bus.id),
+            "buses_energised": grid.n_bus,
+            "islands": len(np.unique(islands(grid.n_bus, grid.from_bus, grid.to_bus))),
+            "reference_buses": [int(bus) for bus in grid.bus.id[grid.reference]],
+            "branches": len(network.branch.rate),
+            "branches_in_service": int(network.branch_on.sum()),
+            "branches_with_limit": int(np.isfinite(grid.rate).sum()),
+            "generators": len(network.generator.bus),
+            "generators_in_service": int(network.generator_on.sum()),
+            "generators_with_cost": len(with_cost),
+            "load_sites": len(network.load.bus),
+            "load_sites_served": int(network.served.sum()),
+        }
+
+    def identity(self, network: PowerNetwork) -> tuple[str, ...]:
+        """List bus ids and the ends of all branches, in service or not."""
+        names = [str(bus) for bus in network.bus.id]
+        branch = network.branch
+        return identity_texts(names, branch.from_bus.tolist(), branch.to_bus.tolist())
+
+    def size(self, network: PowerNetwork) -> int:
+        """Count buses."""
+        return len(network.bus.id)
+
+    def graph(self, network: PowerNetwork) -> Graph:
+        """Draw buses and branches in service."""
+        on, branch = network.branch_on, network.branch
+        return Graph(
+            n=len(network.bus.id),
+            start=branch.from_bus[on],
+            end=branch.to_bus[on],
+            supplied=np.unique(network.generator.bus[network.generator_on]),
+            place=network.load.bus,
+        )
+
+    def revealing_numbers(self, network: PowerNetwork) -> Mapping[str, Floats]:
+        """Collect limits, shunts and the base."""
+        generator, branch, bus = network.generator, network.branch, network.bus
+        return {
+            "generator maximum active power": generator.p_max,
+            "generator minimum active power": generator.p_min,
+            "generator maximum reactive power": generator.q_max,
+            "generator minimum reactive power": generator.q_min,
+            "branch rating": branch.rate,
+            "bus shunt conductance": bus.shunt.real,
+            "bus shunt susceptance": bus.shunt.imag,
+            "base MVA": np.array([1.0]),
+        }
+
+    def simulate(
+        self,
+        network: PowerNetwork,
+        field: SecretField,
+        nearest: Solve,
+        generator: np.random.Generator,
+        loading: float | None,
+    ) -> tuple[Floats, str]:
+        """Simulate loads for the AC program."""
+        return simulate_loads(network, nearest, generator, loading)
+
+    def public_frames(self, network: PowerNetwork) -> Frames:
+        """Show buses, branches, generators and sites."""
+        return public_power_frames(network)
+
+    def solution_frames(self, network: PowerNetwork, formulation: Formulation, x: Floats) -> Frames:
+        """Show generators, buses and branches."""
+        return power_solution_frames(network, formulation, x)
+
+    def compare(
+        self, network: PowerNetwork, sites: Sites, before: Floats, after: Floats, title: Callable[[str], str]
+    ) -> BeforeAndAfter:
+        """Compare two AC dispatches."""
+        return power_before_and_after(network, sites, power_state(network, before), power_state(network, after), title)
+
+
+POWER: Sector = PowerSector()

@@ -1,0 +1,151 @@
+"""Checks of the source file for data that powerio's readers would invent or drop; such files are refused.
+
+Found by experiment with files that state a set-point and no limit (powerio 0.11.6): the readers of pandapower and PyPSA take the
+set-point for the missing maximum, and a set-point follows the demand. Those of PSS/E, PowerModels, Egret and PowerWorld
+put 0 or infinity, always the same; MATPOWER demands the column. Other readers were not examined, so they are not used.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import powerio
+
+from gridveil.core.errors import InputError
+from gridveil.sectors.redaction import redact
+
+MATPOWER, PANDAPOWER, PYPSA, PSSE = "matpower", "pandapower-json", "pypsa-csv", "psse"
+WITH_LOAD_TABLE = (PSSE, "powermodels-json", "egret-json", PANDAPOWER, "powerworld", PYPSA)
+"""Formats that state each load in a row of its own, which powerio keeps when it holds zeros."""
+EXAMINED = (MATPOWER, *WITH_LOAD_TABLE)
+
+_TABLES_READ = {"bus", "load", "sgen", "gen", "ext_grid", "line", "trafo", "shunt", "storage", "dcline", "poly_cost"}
+_NOT_EQUIPMENT = {"pwl_cost", "measurement", "controller", "characteristic", "group", "bus_geodata", "line_geodata"}
+_NOT_EQUIPMENT |= {"spline_characteristic_table", "trafo_characteristic_table", "q_capability_characteristic"}
+# Stricter than float(), which takes 1_000 and nan: what any reader takes for a number.
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_DEVICE_SECTIONS = (
+    "FACTS DEVICE",
+    "INDUCTION MACHINE",
+    "GNE DEVICE",
+    "VSC DC LINE",
+    "MULTI-TERMINAL DC",
+    "SWITCHING DEVICE",
+)
+
+
+def check_source(path: Path, file_format: str) -> list[str]:
+    """Refuse a file whose missing limits powerio would take from set-points, or that has parts it would leave out.
+
+    The result says what powerio simplifies without saying so.
+    """
+    if file_format not in EXAMINED:
+        raise InputError(
+            f"{path}: the format {file_format} is not read, because its reader may take missing limits from "
+            f"set-points, which follow the demand; convert the file to one of {', '.join(EXAMINED)}"
+        )
+    if file_format == PYPSA:
+        _check_pypsa(path)
+    return _check_pandapower(path) if file_format == PANDAPOWER else []
+
+
+def notes_of(diagnostics: Iterable[powerio.Diagnostic]) -> list[str]:
+    """Turn what powerio says about a file it read into notes without values; an error is an InputError."""
+    notes = []
+    for finding in diagnostics:
+        message = redact(finding.message)
+        if finding.severity == "error":
+            raise InputError(f"the file cannot be used: {message}; check or re-export it")
+        section = next((name for name in _DEVICE_SECTIONS if f"{name} section" in finding.message), None)
+        if finding.code == "READ.PSSE.SECTION_UNSUPPORTED" and section is not None:
+            raise InputError(
+                f"the PSS/E section {section} has records, which are not modelled; "
+                "remove them or replace them by loads, shunts or generators"
+            )
+        of_results = finding.message.startswith(("`res_", "`_"))  # pandapower's result tables, which nobody would read
+        if finding.severity == "warning" and not of_results and message not in notes:
+            notes.append(message)
+    return notes
+
+
+def _check_pandapower(path: Path) -> list[str]:
+    document = json.loads(path.read_bytes())
+    tables = {name: _frame(name, value) for name, value in document["_object"].items() if _is_equipment(name, value)}
+    for table in ("gen", "sgen"):
+        for index, row in tables.get(table, ()):
+            if not _is_number(row.get("max_p_mw")):
+                raise InputError(
+                    f"generator {index} (bus {row.get('bus')}): the file states no maximum active power; "
+                    f"add max_p_mw to the pandapower {table} table"
+                )
+    for table, rows in tables.items():
+        count = 0 if table in _TABLES_READ else sum(_matters(table, row) for _, row in rows)
+        if count and table == "switch":
+            raise InputError(
+                f"{count} rows of the pandapower table switch are open or join two buses, which is not modelled; "
+                "switch the elements off and merge the buses (pandapower.toolbox.fuse_buses)"
+            )
+        if count:
+            raise InputError(
+                f"{count} rows of the pandapower table {table} are in service, and they are not modelled; "
+                "replace them by rows of load, shunt, gen, line or trafo, or switch them off"
+            )
+    parts = [name for _, row in tables.get("load", ()) for name in row if name.startswith("const_") and row[name]]
+    return ["loads that depend on the voltage are taken as constant"] if parts else []
+
+
+def _matters(table: str, row: Mapping[str, Any]) -> bool:
+    """Whether a row of a table that powerio passes over changes the network."""
+    if table == "switch":
+        return row.get("et") == "b" or row.get("closed") is not True
+    return row.get("in_service", True) is not False
+
+
+def _is_equipment(name: str, value: object) -> bool:
+    listed = name not in _NOT_EQUIPMENT and not name.startswith(("res_", "_"))  # results and templates of results
+    return listed and isinstance(value, dict) and value.get("_class") == "DataFrame"
+
+
+def _frame(name: str, value: Mapping[str, Any]) -> list[tuple[object, dict[str, Any]]]:
+    content = value.get("_object")
+    frame: Any = json.loads(content) if isinstance(content, str) else content
+    try:
+        columns, index, data = frame["columns"], frame["index"], frame["data"]
+        if len(set(columns)) < len(columns):
+            raise InputError(f"the pandapower table {name} has two columns of one name; rename or remove one")
+        return [(label, dict(zip(columns, row, strict=True))) for label, row in zip(index, data, strict=True)]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"the pandapower table {name} is malformed; re-export the file") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_pypsa(folder: Path) -> None:
+    for number, row in enumerate(_rows(folder / "generators.csv"), start=1):
+        if not _NUMBER.fullmatch(row.get("p_nom") or ""):
+            raise InputError(
+                f"generator {number} (bus {row.get('bus')}): the file states no maximum active power; "
+                "add p_nom to generators.csv"
+            )
+    active = [row for row in _rows(folder / "stores.csv") if (row.get("active") or "").lower() not in ("false", "0")]
+    if active:
+        raise InputError(f"{len(active)} rows of stores.csv are not modelled; remove them or make them inactive")
+
+
+def _rows(path: Path) -> Sequence[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        names = list(reader.fieldnames or ())
+        if len(set(names)) < len(names):
+            raise InputError(f"{path.name} has two columns of one name; rename or remove one")
+        return list(reader)

@@ -1,0 +1,118 @@
+"""Who pays for a draw: a data set's ledger, or nobody, for simulations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from gridveil.core.errors import InputError
+from gridveil.core.quantity import physical
+from gridveil.core.secret import SecretField
+from gridveil.privacy.ledger import Ledger, exact_text
+from gridveil.privacy.mechanisms.mechanism import loss_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What a data set has spent in all, at the ledger's reference α (``unit``), after a release."""
+
+    epsilon: float
+    cap: float
+    alpha: float
+    unit: str
+    draws: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """ε at α (per unit) and the loss law of one draw."""
+
+    epsilon: Fraction
+    alpha: Fraction
+    rounding: Fraction | None
+
+
+class Account(Protocol):
+    """Takes a charge before each draw."""
+
+    @property
+    def simulation(self) -> bool:
+        """Whether draws that it pays for protect nobody."""
+        ...
+
+    def check(self, field: SecretField, *prices: Price) -> None:
+        """Refuse, before anything is drawn, what the budget does not cover."""
+        ...
+
+    def pay(self, field: SecretField, price: Price, *, mechanism: str, purpose: str) -> str | None:
+        """Charge one draw; the charge is on disk when this returns."""
+        ...
+
+    def spending(self) -> Spending | None:
+        """What has been spent in all."""
+        ...
+
+
+@dataclass(frozen=True)
+class LedgerAccount:
+    """Charges a ledger, in the physical unit of the field."""
+
+    ledger: Ledger
+    simulation: bool = False
+
+    def check(self, field: SecretField, *prices: Price) -> None:
+        """Refuse prices that together exceed what remains."""
+        history = self.ledger.history()
+        reference = history.alpha / Fraction(field.base)
+        needed = sum(
+            (loss_at(reference, epsilon=p.epsilon, alpha=p.alpha, rounding=p.rounding) for p in prices), Fraction(0)
+        )
+        if history.remaining is not None and needed > history.remaining:
+            raise InputError(
+                f"{self.ledger.path}: over budget, nothing was drawn: this release needs ε = {_short(needed)}, remaining ε = "
+                f"{_short(history.remaining)}, at α = {exact_text(history.alpha)} {field.unit}; ask for a smaller epsilon, or use "
+                "an earlier draw again (--reuse), which is free"
+            )
+
+    def pay(self, field: SecretField, price: Price, *, mechanism: str, purpose: str) -> str:
+        """Charge one draw and return the charge's id."""
+        return self.ledger.charge(
+            epsilon=price.epsilon,
+            alpha=physical(price.alpha, field),
+            unit=field.unit,
+            mechanism=mechanism,
+            purpose=purpose,
+            rounding=None if price.rounding is None else physical(price.rounding, field),
+        ).id
+
+    def spending(self) -> Spending:
+        """Total ε of the data set at the ledger's reference α."""
+        history = self.ledger.history()
+        return Spending(
+            epsilon=float(history.spent),
+            cap=float(history.cap),
+            alpha=float(history.alpha),
+            unit=self.ledger.unit,
+            draws=len(history.charges),
+        )
+
+
+@dataclass(frozen=True)
+class NoAccount:
+    """Charges nobody: for draws from a seed, and for audits on public data."""
+
+    simulation: bool = True
+
+    def check(self, field: SecretField, *prices: Price) -> None:
+        """Everything is covered."""
+
+    def pay(self, field: SecretField, price: Price, *, mechanism: str, purpose: str) -> None:
+        """Charge nothing."""
+
+    def spending(self) -> None:
+        """Nothing was spent."""
+
+
+def _short(value: Fraction) -> str:
+    return f"{float(value):.6g}"

@@ -1,0 +1,185 @@
+"""One release, from a case to values that may be published: prepare → draw → repair → certify.
+
+The command line, the Python API, series, studies and the audit all come through here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from gridveil.bilevel.certificate import Certificate, certify
+from gridveil.bilevel.repair import ReleasedData, repair
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import InputError, NoReleaseError
+from gridveil.privacy.curator import Comparison, Curator, CuratorSolution
+from gridveil.privacy.noisy import Draw
+from gridveil.sectors.case import Case
+from gridveil.service.account import Account, Spending
+from gridveil.service.draw import make_draw
+from gridveil.service.prepare import Prepared, PublicCase, prepare
+from gridveil.service.settings import ReleaseSettings
+from gridveil.service.target import Aim, aim, retreats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublicRelease:
+    """A verified release: public data, private draws, and what was computed from them. Everything here may be published."""
+
+    prepared: Prepared
+    settings: ReleaseSettings
+    draw: Draw
+    target: CostTarget
+    target_error: float | None
+    """How far f̃ may lie from the true optimal cost, at 95 %; None where nobody can say."""
+    released: ReleasedData
+    spending: Spending | None
+
+    @property
+    def case(self) -> PublicCase:
+        """What is public of the case."""
+        return self.prepared.public
+
+    @property
+    def cost_unit(self) -> str:
+        """Unit of the cost."""
+        return self.prepared.model.program.cost_unit
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What can be proved of the release; found when it is first asked for, as it takes two conic programs."""
+        model = self.prepared.model
+        return certify(model, model.layout.to_program(self.draw.noisy.values), self.target, self.released.result)
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """d*: one value per participant, per unit."""
+        return self.released.values
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the noise came from a seed, and protects nobody."""
+        return self.draw.simulation
+
+
+@dataclass(frozen=True, eq=False)
+class CuratorRecord:
+    """What only the curator may see of a release. No writer of public files accepts it."""
+
+    curator: Curator
+    comparison: Comparison
+    solver: str
+
+    @cached_property
+    def optimum(self) -> CuratorSolution:
+        """O(d°), found when it is first asked for: after everything public is complete."""
+        return self.curator.optimum(solver=self.solver)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Release:
+    """The two sides of a release."""
+
+    public: PublicRelease
+    curator: CuratorRecord
+    seconds: float
+
+
+def make_release(
+    case: Case,
+    settings: ReleaseSettings,
+    account: Account,
+    *,
+    reuse: Draw | None = None,
+    keep: Callable[[Draw], None] = lambda draw: None,
+    prepared: Prepared | None = None,
+) -> Release:
+    """Release a case in memory; no file but the ledger is written.
+
+    ``prepared`` is the public side of the same network, where it has been built already. ``reuse`` is the draw of an
+    earlier release, which costs nothing again. ``keep`` gets the draw as soon as it is made, so that what was paid for is
+    not lost if post-processing fails. Raises NoReleaseError when no verified release is found.
+    """
+    clock = time.perf_counter()
+    public, curator = PublicCase.of(case), Curator(case)
+    refuse_undeclared_sites(public, settings)
+    prepared = prepared or prepare(public, solver=settings.solver.value, bounds=settings.demand_bounds)
+    draw = reuse or draw_for(curator, prepared, settings, account)
+    keep(draw)
+    made = finish(prepared, draw, settings, account.spending())
+    high = prepared.model.layout.to_sites(made.released.highpoint.d, draw.noisy.values)
+    record = CuratorRecord(curator, curator.compare(draw.noisy, high, made.values), settings.solver.value)
+    return Release(public=made, curator=record, seconds=time.perf_counter() - clock)
+
+
+def draw_for(curator: Curator, prepared: Prepared, settings: ReleaseSettings, account: Account) -> Draw:
+    """The curator's part: draw what the settings ask for, and find the true cost if it was declared public."""
+    refuse_wrong_account(settings, account)
+    declared = None
+    if settings.target.mode is CostTargetMode.PUBLIC:
+        # Before the draw: a cost that the curator declares public but that does not exist, or that leaves β without a
+        # meaning, costs no ε.
+        declared = _declared_cost(curator, settings)
+        settings.beta.around(declared, CostTargetMode.PUBLIC)
+    draw = make_draw(curator, prepared, settings, account, f"release of {prepared.public.name}")
+    return replace(draw, declared_cost=declared)
+
+
+def finish(prepared: Prepared, draw: Draw, settings: ReleaseSettings, spending: Spending | None) -> PublicRelease:
+    """Everything after the mechanism: aim, repair, certify. Sees d̃, the noisy sum and public data, and nothing else."""
+    found, released = repaired(prepared, draw, settings)
+    return PublicRelease(
+        prepared=prepared,
+        settings=settings,
+        draw=draw,
+        target=found.target,
+        target_error=found.error,
+        released=released,
+        spending=spending,
+    )
+
+
+def repaired(prepared: Prepared, draw: Draw, settings: ReleaseSettings) -> tuple[Aim, ReleasedData]:
+    """Repair at the first aim that can be reached."""
+    first = aim(prepared, draw, settings)
+    try:
+        return first, repair(prepared.backend, prepared.model.layout, draw.noisy, first.target, settings.method)
+    except NoReleaseError:
+        for other in retreats(prepared, draw, first, settings):
+            try:
+                return other, repair(prepared.backend, prepared.model.layout, draw.noisy, other.target, settings.method)
+            except NoReleaseError:
+                continue
+        raise
+
+
+def refuse_undeclared_sites(public: PublicCase, settings: ReleaseSettings) -> None:
+    """Refuse a private release whose list of participants was read off the secret values."""
+    if not public.sites_declared and settings.seed is None:
+        raise InputError(
+            f"{public.name}: which places have customers was read off their demands (a demand of zero would not count), so the "
+            "list itself would tell; declare it with --sites all, or --sites FILE with one bus or junction per line"
+        )
+
+
+def refuse_wrong_account(settings: ReleaseSettings, account: Account) -> None:
+    """Refuse a private draw that nobody pays for, and a charge for a simulation."""
+    if (settings.seed is None) == account.simulation:
+        raise InputError("a release without a seed must be charged to a ledger, and one with a seed to none")
+
+
+def _declared_cost(curator: Curator, settings: ReleaseSettings) -> float:
+    true = curator.optimum(solver=settings.solver.value)
+    if not true.converged or not math.isfinite(true.cost):
+        raise NoReleaseError(
+            f"the optimal flow at the case's own values was not solved ({true.status.value}), so there is no cost to declare "
+            "public; check the case with 'gridveil solve', or use the private cost target"
+        )
+    return true.cost

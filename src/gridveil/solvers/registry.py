@@ -1,0 +1,53 @@
+"""Registry of backends: gridveil's own and registered ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Solver
+from gridveil.sectors.model import Model
+from gridveil.solvers.backend import Backend, Capabilities
+from gridveil.solvers.fallback import Fallback
+from gridveil.solvers.ipopt import IPOPT, IpoptBackend
+from gridveil.solvers.structured.backend import STRUCTURED, StructuredBackend
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendEntry:
+    """A named backend: its capabilities, and how it is built for a model."""
+
+    capabilities: Capabilities
+    build: Callable[[Model, bool], Backend]
+    """From the model, and whether the solver shall print its log."""
+
+
+BACKENDS: dict[str, BackendEntry] = {
+    STRUCTURED: BackendEntry(
+        capabilities=StructuredBackend.capabilities,
+        build=lambda model, verbose: Fallback(StructuredBackend(model), IpoptBackend(model.program, verbose=verbose)),
+    ),
+    IPOPT: BackendEntry(
+        capabilities=IpoptBackend.capabilities,
+        build=lambda model, verbose: IpoptBackend(model.program, verbose=verbose),
+    ),
+}
+
+
+def register_backend(name: str, entry: BackendEntry) -> None:
+    """Register a backend under a new name."""
+    if name in BACKENDS:
+        raise InputError(f"there is a backend {name!r} already; choose another name")
+    BACKENDS[name] = entry
+
+
+def backend_for(model: Model, name: str | Solver, *, verbose: bool = False) -> Backend:
+    """Build the backend of that name for a model; Ipopt's where that one does not accept the model."""
+    wanted = name.value if isinstance(name, Solver) else name
+    if wanted not in BACKENDS:
+        raise InputError(f"there is no backend {wanted!r}; known are {', '.join(BACKENDS)}")
+    entry = BACKENDS[wanted]
+    if not entry.capabilities.accepts(model):
+        entry = BACKENDS[IPOPT]
+    return entry.build(model, verbose)

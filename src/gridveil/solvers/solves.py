@@ -1,0 +1,156 @@
+"""Solves for bilevel methods on any backend: the order of starts, and what follows a failure.
+
+All starts are made from public data, d̃ and the band alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.core.band import CostTarget
+from gridveil.programs import Status
+from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start
+
+Vector = NDArray[np.float64]
+
+RELAXED_BAND = 10.0  # how much wider the band is that gives HPR a last start
+WORSE_THAN_START = 1e-6  # relative: a dispatch that ends above the x it started from went to a worse optimum
+
+
+@dataclass(frozen=True, eq=False)
+class Solves:
+    """O, HPR, price cuts and O↑ of one backend, each with its starts and retries."""
+
+    backend: Backend
+
+    def highpoint(self, noisy: Vector, band: CostTarget) -> Answer:
+        """HPR from one start after another until it converges."""
+        program = self.backend.program
+        inside = np.clip(noisy, program.d_lower, program.d_upper)
+        starts = [Start(program.x_start, inside)]
+        answer = self._to_the_end(noisy, band, self.backend.nearest(noisy, band))
+        if answer.converged:
+            return answer
+        for start in self._more_highpoint_starts(noisy, inside, band):
+            starts.append(start)
+            answer = self.backend.nearest(noisy, band, start=start, effort=Effort.FULL)
+            answer = self._to_the_end(noisy, band, answer)
+            if answer.converged:
+                return answer
+        for start in starts if program.adaptive_barrier else ():
+            answer = self.backend.nearest(noisy, band, start=start, effort=Effort.OTHERWISE)
+            if answer.converged:
+                break
+        return answer
+
+    def _to_the_end(self, noisy: Vector, band: CostTarget, answer: Answer) -> Answer:
+        """Continue from where a solve ended with a merely acceptable point."""
+        if answer.status is not Status.ACCEPTABLE:
+            return answer
+        return self.backend.nearest(noisy, band, start=Start(answer.x, answer.d), effort=Effort.FULL)
+
+    def _more_highpoint_starts(self, noisy: Vector, inside: Vector, band: CostTarget) -> Iterator[Start]:
+        program = self.backend.program
+        for make_start in program.more_starts:
+            yield Start(make_start(inside), inside)
+        flat = Start(program.x_start, inside)
+        relaxed = replace(band, beta=RELAXED_BAND * band.beta)
+        near = self.backend.nearest(noisy, relaxed, start=flat, effort=Effort.FULL)
+        yield Start(near.x, near.d)
+        feasible = self.backend.nearest(inside, None, start=flat, effort=Effort.FULL)
+        yield Start(feasible.x, feasible.d)
+
+    def nearest_feasible(self, d: Vector) -> Answer:
+        """HPR without its band: the data nearest to d that have any feasible x at all."""
+        return self.backend.nearest(d, None)
+
+    def afresh(self, d: Vector) -> Answer:
+        """O(d) from public starts: the flat one, the x of the nearest feasible data, the program's others."""
+        return self._from_public_starts(d, self.backend.dispatch(d))
+
+    def released(self, d: Vector) -> Answer:
+        """O(d) from public starts for data that may sit at the edge of feasibility.
+
+        There a flat start can crawl for hundreds of slow iterations, so it is given up early.
+        """
+        return self._from_public_starts(d, self.backend.dispatch(d, effort=Effort.BRIEF))
+
+    def _from_public_starts(self, d: Vector, answer: Answer) -> Answer:
+        if not answer.converged:
+            answer = self.backend.dispatch(d, start=self.nearest_feasible(d).start, effort=Effort.NEAR)
+        for make_start in self.backend.program.more_starts:
+            if answer.converged:
+                break
+            answer = self.backend.dispatch(d, start=Start(make_start(d), d), effort=Effort.FULL)
+        return answer
+
+    def push(self, noisy: Vector, band: CostTarget, delta: float, starts: Sequence[Answer]) -> Answer:
+        """O↑(δ), warm from the last push, then cold from the last and the first point, then in another way.
+
+        Multipliers that serve any problem are taken from the last point that has them.
+        """
+        backend, last = self.backend, starts[-1].start
+        portable = [known.start for known in starts if backend.portable(known.start)]
+        effort = Effort.WARM if len(starts) > 1 else Effort.NEAR
+        answer = backend.push(noisy, band, delta, start=portable[-1] if portable else last, effort=effort)
+        if not answer.converged and effort is Effort.WARM:
+            answer = backend.push(noisy, band, delta, start=last, effort=Effort.AGAIN)
+        if not answer.converged and starts[0] is not starts[-1] and backend.capabilities.restarts:
+            answer = backend.push(noisy, band, delta, start=starts[0].start, effort=Effort.AGAIN)
+        if not answer.converged and backend.program.adaptive_barrier:
+            answer = backend.push(noisy, band, delta, start=last, effort=Effort.OTHERWISE)
+        return answer
+
+    def cut(self, noisy: Vector, band: CostTarget, half_space: HalfSpace, start: Answer, warm: Answer | None) -> Answer:
+        """HPR within a half-space, warm from the last such solve if there is one, then cold from ``start``."""
+        if warm is None:
+            return self.backend.cut(noisy, band, half_space, start=start.start)
+        answer = self.backend.cut(noisy, band, half_space, start=warm.start, effort=Effort.WARM)
+        if answer.converged:
+            return answer
+        return self.backend.cut(noisy, band, half_space, start=start.start, effort=Effort.AGAIN)
+
+    def follow(self, joint: Answer, previous: Answer | None) -> Answer:
+        """O(d) from the x in hand, so that a local solver cannot return a worse point than that x.
+
+        Multipliers make it quick; if that fails, or ends above f(x), it starts again without.
+        """
+        if previous is not None or self.backend.portable(joint.start):
+            start = joint.start.after(previous.start if previous is not None else None)
+            answer = self.backend.dispatch(joint.d, start=start, effort=Effort.WARM)
+            if answer.converged and answer.cost <= _just_above(joint.cost):
+                return answer
+        return self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR)
+
+    def verify(self, joint: Answer, known: Answer, band: CostTarget) -> Answer:
+        """Solve O(d) afresh: from the flat start, or, where that leads nowhere soon, from the joint x without multipliers.
+
+        If the fresh solve leaves the band, other public starts are tried too. O(d) is the lowest cost that converged.
+        """
+        answers = [known, self.backend.dispatch(joint.d, effort=Effort.BRIEF)]
+        if not answers[-1].converged:
+            # The joint x has a little room at every limit; the dispatch's own optimum has none.
+            answers.append(self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR))
+        if not (answers[-1].converged and band.contains(answers[-1].cost)):
+            answers.append(self._from_public_starts(joint.d, answers[1]))
+        return min((answer for answer in answers if answer.converged), key=lambda answer: answer.cost, default=known)
+
+    def proxy_direction(self, d: Vector) -> Vector:
+        """The direction in which the proxy m grows fastest, of length one: where O↑ goes first."""
+        gradient = np.asarray(self._proxy_gradient(d), dtype=float).ravel()
+        return gradient / float(np.linalg.norm(gradient))
+
+    @cached_property
+    def _proxy_gradient(self) -> ca.Function:
+        program = self.backend.program
+        return ca.Function("gradient", [program.d], [ca.densify(ca.gradient(program.proxy, program.d))])
+
+
+def _just_above(cost: float) -> float:
+    return cost + WORSE_THAN_START * max(1.0, abs(cost))

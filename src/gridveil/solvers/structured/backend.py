@@ -1,0 +1,205 @@
+"""The four problems by the structured solver, which takes a power network as arrays and accepts costs up to degree two."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.core.band import CostTarget
+from gridveil.core.errors import InputError
+from gridveil.programs import Status
+from gridveil.sectors.model import Model
+from gridveil.sectors.power.arrays import OpfArrays
+from gridveil.solvers.backend import Answer, Capabilities, Effort, HalfSpace, Start, usual_effort
+from gridveil.solvers.structured.problem import Cut, DemandBox, Dispatch, Nearest, Push, Solution, SolveStatus, Task
+from gridveil.solvers.structured.settings import INTERIOR, NEARBY
+from gridveil.solvers.structured.solver import StructuredSolver
+
+if TYPE_CHECKING:
+    from gridveil.solvers.structured.warm import WarmStart
+
+Vector = NDArray[np.float64]
+
+STRUCTURED = "structured"
+
+_STATUS = {
+    SolveStatus.CONVERGED: Status.CONVERGED,
+    SolveStatus.INFEASIBLE: Status.INFEASIBLE,
+    SolveStatus.ITERATION_LIMIT: Status.ITERATION_LIMIT,
+}
+
+
+class StructuredBackend:
+    """Problems of one power network. A solve starts where the solver likes or at an earlier point, never at a mere guess."""
+
+    name = STRUCTURED
+    capabilities = Capabilities(accepts=lambda model: model.arrays is not None, restarts=False)
+
+    def __init__(self, model: Model) -> None:
+        if model.arrays is None:
+            raise InputError(f"the structured solver does not know {model.program.name}; choose --solver ipopt")
+        self.program = model.program
+        self._arrays = model.arrays
+
+    @cached_property
+    def _exact(self) -> StructuredSolver:
+        """Of the network as it is, for dispatches."""
+        return StructuredSolver(self._arrays(0.0))
+
+    @cached_property
+    def _roomy(self) -> StructuredSolver:
+        """Of the network with some room at its limits, for joint problems.
+
+        Demands that can only just be served have a dispatch with huge prices, which anybody's solver finds hard.
+        """
+        return StructuredSolver(self._arrays(INTERIOR))
+
+    @cached_property
+    def _box(self) -> DemandBox | None:
+        program = self.program
+        if np.all(np.isinf(program.d_lower)) and np.all(np.isinf(program.d_upper)):
+            return None
+        (p_low, q_low), (p_high, q_high) = _halves(program.d_lower), _halves(program.d_upper)
+        return DemandBox(p_low=p_low, p_high=p_high, q_low=q_low, q_high=q_high)
+
+    def prepare(self) -> None:
+        """Find order and fill of the network."""
+        self._exact.prepare()
+
+    def portable(self, start: Start) -> bool:
+        """Whether it is a start of this solver: multipliers of each task convert to those of the others."""
+        return _own(start) is not None
+
+    def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
+        """O(d), cold, from an earlier point, or warm."""
+        effort = usual_effort(start, effort)
+        p, q = _halves(d)
+        task = Dispatch(demand_p=p, demand_q=q)
+        if start is None:
+            return self._dispatched(d, self._exact.solve(task, thorough=effort is Effort.FULL))
+        if not _takes(effort):
+            return self._refused(start, d, 0.0)
+        own, last = _own(start), start.last
+        if effort is Effort.WARM and (own is not None or last is not None):
+            known = _warmest(own, None if last is None else _own(last), d)
+            return self._dispatched(d, self._exact.solve(task, warm=known, thorough=False))
+        return self._dispatched(d, self._exact.solve_near(task, own or _primal(self._exact, start.x, d)))
+
+    def nearest(
+        self, noisy: Vector, band: CostTarget | None, *, start: Start | None = None, effort: Effort | None = None
+    ) -> Answer:
+        """HPR, with or without its band."""
+        return self._solve_joint(self._nearest(noisy, band, None), noisy, start, usual_effort(start, effort))
+
+    def cut(
+        self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR
+    ) -> Answer:
+        """HPR within a half-space."""
+        weight_p, weight_q = _halves(half_space.normal)
+        row = Cut(weight_p=weight_p, weight_q=weight_q, least=half_space.offset)
+        return self._solve_joint(self._nearest(noisy, band, row), noisy, start, effort)
+
+    def push(
+        self, noisy: Vector, band: CostTarget, delta: float, *, start: Start, effort: Effort = Effort.NEAR
+    ) -> Answer:
+        """O↑(δ)."""
+        p, q = _halves(noisy)
+        task = Push(target_p=p, target_q=q, cost_low=band.lower, cost_high=band.upper, delta=delta, box=self._box)
+        return self._solve_joint(task, noisy, start, effort)
+
+    def _nearest(self, noisy: Vector, band: CostTarget | None, cut: Cut | None) -> Nearest:
+        p, q = _halves(noisy)
+        low, high = (-np.inf, np.inf) if band is None else (band.lower, band.upper)
+        return Nearest(target_p=p, target_q=q, cost_low=low, cost_high=high, cut=cut, box=self._box)
+
+    def _solve_joint(self, task: Task, noisy: Vector, start: Start | None, effort: Effort) -> Answer:
+        if start is not None and not _takes(effort):
+            return self._refused(start, start.d, float(np.sum((start.d - noisy) ** 2)))
+        known = None if start is None else _own(start) or _primal(self._roomy, start.x, start.d)
+        solution = self._roomy.solve(task, warm=known, thorough=False)
+        d = np.concatenate([solution.demand_p, solution.demand_q])
+        return self._answer(solution, d, float(np.sum((d - noisy) ** 2)), None)
+
+    def _dispatched(self, d: Vector, solution: Solution) -> Answer:
+        return self._answer(solution, d, 0.0, np.concatenate([solution.site_price_p, solution.site_price_q]))
+
+    def _answer(self, solution: Solution, d: Vector, delta: float, prices: Vector | None) -> Answer:
+        x = _program_x(self._exact.arrays, solution)
+        return Answer(
+            status=_STATUS.get(solution.status, Status.FAILED),
+            x=x,
+            d=d,
+            cost=solution.cost,
+            delta=delta,
+            proxy=float(solution.demand_p.sum()),
+            start=Start(x, d, STRUCTURED, solution.warm),
+            solver=STRUCTURED,
+            prices=prices,
+            iterations=solution.iterations,
+            seconds=solution.seconds,
+            detail=solution.status.value,
+        )
+
+    def _refused(self, start: Start, d: Vector, delta: float) -> Answer:
+        """The answer to a caller who wants a guess to be kept to: without multipliers there is nothing to keep to it by."""
+        return Answer(
+            status=Status.FAILED,
+            x=start.x,
+            d=d,
+            cost=float("nan"),
+            delta=delta,
+            proxy=float(_halves(d)[0].sum()),
+            start=start,
+            solver=STRUCTURED,
+            detail="starts from no guess",
+        )
+
+
+def _takes(effort: Effort) -> bool:
+    """Whether a start is near enough to begin from."""
+    return effort in {Effort.NEAR, Effort.WARM, Effort.AGAIN}
+
+
+def _own(start: Start) -> WarmStart | None:
+    if start.maker != STRUCTURED:
+        return None
+    own: WarmStart = start.own
+    return own
+
+
+def _warmest(own: WarmStart | None, last: WarmStart | None, d: Vector) -> WarmStart | None:
+    """What a dispatch starts from: the joint point's own multipliers, as a rule.
+
+    Where the band is slack these say nothing about prices, and those of the last dispatch serve instead; where the demands
+    have hardly moved, the last dispatch is the better start altogether.
+    """
+    if own is None or last is None:
+        return own or last
+    if np.max(np.abs(d - last.target), initial=0.0) < NEARBY:
+        return last
+    return last.at(own) if last.priced and not own.priced else own
+
+
+def _program_x(arrays: OpfArrays, solution: Solution) -> Vector:
+    """A solution as the program's x: angles, magnitudes, generation, and the level of piecewise-linear costs."""
+    piecewise = np.unique(arrays.line_gen)
+    level = np.full(len(piecewise), -np.inf)
+    lines = arrays.line_slope * solution.pg[arrays.line_gen] + arrays.line_intercept
+    np.maximum.at(level, np.searchsorted(piecewise, arrays.line_gen), lines)
+    return np.concatenate([solution.va, solution.vm, solution.pg, solution.qg, level])
+
+
+def _primal(solver: StructuredSolver, x: Vector, d: Vector) -> WarmStart:
+    """A program's x (angles, magnitudes, generation, and what else there is) at d as a start without multipliers."""
+    n_bus, n_gen = solver.arrays.n_bus, len(solver.arrays.gen_bus)
+    va, vm, pg, qg, _ = np.split(x, np.cumsum([n_bus, n_bus, n_gen, n_gen]))
+    demand_p, demand_q = _halves(d)
+    return solver.start_from(va=va, vm=vm, pg=pg, qg=qg, demand_p=demand_p, demand_q=demand_q)
+
+
+def _halves(d: Vector) -> tuple[Vector, Vector]:
+    """Active and reactive demands."""
+    return d[: len(d) // 2], d[len(d) // 2 :]

@@ -1,0 +1,1 @@
+"""Helpers for tests of gridveil and of extensions; not imported by gridveil itself."""
