@@ -2,8 +2,9 @@
 
     python bench/cost_targets.py --out docs/results/cost-targets.csv [--draws 50] [--seed 9000] [NETWORK ...]
 
-Simulated releases (seeded), ε = 1 in all, α = 10 MVA (gas: 2 % of a network's typical withdrawal is 0.1 of the flow base),
-β = 1 %. The forecast is 3 % above the true cost. A row that exists already is kept, so a run can be stopped and resumed.
+Simulated releases (seeded), ε = 1 in all, α = 10 MVA (veilgas 0.5 kg/s, other gas networks 0.1 of their flow base), β = 1 %.
+The forecast is 3 % above the true cost. A network is a built-in name, or FILE@PRESET for gas. A row that exists already is
+kept, so a run can be stopped and resumed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import NoReleaseError
 from gridveil.privacy.curator import Curator
 from gridveil.sectors.case import Case
+from gridveil.sectors.gas.boundary import preset_boundary
 from gridveil.sectors.registry import load_case
 from gridveil.service import release as service
 from gridveil.service.account import NoAccount
@@ -53,8 +55,9 @@ def main() -> None:
             done = {(row["network"], row["mode"]) for row in csv.DictReader(file)}
     else:
         arguments.out.write_text(",".join(COLUMNS) + "\n")
-    for network in arguments.networks:
-        case = load_case(network)
+    for named in arguments.networks:
+        source, _, preset = named.partition("@")
+        case, network = load_case(source, preset_boundary(preset) if preset else None), preset or source
         truth = Curator(case).optimum().cost
         for mode in map(CostTargetMode, arguments.modes.split(",")):
             if (network, mode.value) not in done:
@@ -69,7 +72,7 @@ def measure(network: str, case: Case, truth: float, mode: CostTargetMode, draws:
     forecast = (1 + FORECAST_ERROR) * truth if mode is CostTargetMode.FORECAST else None
     settings = ReleaseSettings(
         epsilon="1",
-        alpha="10MVA" if case.field.is_complex else "0.5kg/s",
+        alpha="10MVA" if case.field.is_complex else "0.5kg/s" if network == "veilgas" else "0.1pu",
         beta=Tolerance.parse("1%"),
         target=CostTargetSettings(mode=mode, forecast=forecast),
         seed=first,
