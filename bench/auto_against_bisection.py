@@ -26,7 +26,7 @@ from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.methods import Solver
-from gridveil.privacy.curator import solve_true
+from gridveil.privacy.curator import published_values
 from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
 from gridveil.sectors.case import Case
 from gridveil.sectors.gas.boundary import preset_boundary
@@ -59,7 +59,7 @@ def run_network(name: str, alphas: list[float], seeds: int, rows: Path, done: se
     case = load_network(name)
     model = build_model(case.network)
     backend = backend_for(model, Solver.STRUCTURED)
-    true = solve_true(case, model, Solves(backend).afresh)
+    true = Solves(backend).afresh(model.layout.to_program(published_values(case)))
     for alpha in alphas:
         for beta in BETAS:
             band = CostTarget(value=true.cost, beta=beta * true.cost, source=CostTargetMode.PUBLIC)

@@ -13,16 +13,17 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from gridveil.service.export import export
-from gridveil.service.pipeline import make_release
 
 from gridveil.core.band import Tolerance
 from gridveil.core.errors import GridveilError
-from gridveil.privacy.attacks import comments_of, demands_in_text
+from gridveil.privacy.attacks import comments_of, values_in_text
 from gridveil.sectors.builtin import pglib_names, resolve_case
 from gridveil.sectors.power.export import public_tables
 from gridveil.sectors.power.write import write_power_network
 from gridveil.sectors.registry import load_case
+from gridveil.service.account import NoAccount
+from gridveil.service.publish import publish
+from gridveil.service.release import make_release
 from gridveil.service.settings import ReleaseSettings
 
 
@@ -33,16 +34,16 @@ def search(name: str) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "out"
         try:
-            export(make_release(case, settings, None), folder, simulation_as_public=True)
+            publish(make_release(case, settings, NoAccount()), case, folder, simulation_as_public=True)
         except GridveilError as error:
             return f"NO RELEASE: {error}"
         nothing = np.zeros(len(case.values), dtype=complex)
         public = write_power_network(public_tables(case.network, nothing), Path(scratch), "matpower", title="public")
         text = "\n".join(path.read_text() for path in sorted((folder / "public").iterdir()))
-        found = demands_in_text(case, text, explained=public.read_text())
+        found = values_in_text(case, text, explained=public.read_text())
         comments = comments_of(folder / "public" / "network.m")
         title_passed = source.stem in text
-    in_comments = len(demands_in_text(case, comments_of(source)))
+    in_comments = len(values_in_text(case, comments_of(source)))
     verdict = "clean" if not (found or comments or title_passed) else "LEAK"
     return f"{verdict}: {len(found)} of {len(case.values)} demands found (source comments hold {in_comments})"
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from auto_against_bisection import load_network
 from gridveil.bilevel.result import StepKind
-from gridveil.bilevel.run import Run
+from gridveil.bilevel.run import MethodRun
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.methods import Solver
-from gridveil.privacy.curator import solve_at, solve_true
+from gridveil.privacy.curator import published_values
 from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
 from gridveil.sectors.registry import build_model
 from gridveil.solvers.backend import Backend
@@ -39,7 +39,7 @@ def distances(backend: Backend, noisy: Vector, band: CostTarget, truth: Vector, 
 
     Doubling, then halving, as Algorithm 1 does. A list of one if the high point is in the band; empty if there is none.
     """
-    run = Run(backend, noisy, band)
+    run = MethodRun(backend, noisy, band)
     ending = run.start_from_highpoint()
     if run.highpoint is None:
         return []
@@ -67,18 +67,15 @@ def measure(name: str, alpha: float, seeds: int, most: int) -> None:
     case = load_network(name)
     model = build_model(case.network)
     backend = backend_for(model, Solver.STRUCTURED)
-    cost = solve_true(case, model, Solves(backend).afresh).cost
+    cost = Solves(backend).afresh(model.layout.to_program(published_values(case))).cost
     band = CostTarget(value=cost, beta=BETA * cost, source=CostTargetMode.PUBLIC)
     rows = []
     for seed in range(seeds):
         stream = noise_stream(name, seed)
         noise = simulate_laplace(case.values, epsilon=1.0, alpha=alpha, seed=stream, sites=NoiseSites.POSITIVE)
         noisy = model.layout.to_program(noise.values)
-        rows.append(
-            solve_at(
-                case.values, lambda d, noisy=noisy: distances(backend, noisy, band, model.layout.to_program(d), most)
-            )
-        )
+        true = model.layout.to_program(published_values(case))
+        rows.append(distances(backend, noisy, band, true, most))
     rows = [row for row in rows if row]
     print(f"{name}, alpha {alpha:g}, {len(rows)} of {seeds} seeds")
     for k in range(2, most + 1):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from conftest import data_folder
 from gridveil.core.choices import Formulation
-from gridveil.privacy.curator import solve_true
+from gridveil.privacy.curator import published_values
 from gridveil.programs import Follower
 from gridveil.sectors.case import Case
 from gridveil.sectors.model import Model
@@ -58,7 +58,7 @@ def main() -> int:
         clock = time.perf_counter()
         case = load_case(source)
         model = build_model(case.network, formulation)
-        solution = solve_true(case, model, Follower(model.program).solve)
+        solution = Follower(model.program).solve(model.layout.to_program(published_values(case)))
         difference = solution.cost / published - 1
         good = solution.converged and abs(difference) <= TOLERANCE
         bad += not good

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gridveil.core.band import Tolerance
 from gridveil.core.parallel import all_cores
 from gridveil.sectors.registry import load_case
+from gridveil.service.account import NoAccount
 from gridveil.service.series import release_series
 from gridveil.service.settings import ReleaseSettings
 from gridveil.solvers.structured import warm_up
@@ -50,7 +51,7 @@ def main() -> None:
     settings = ReleaseSettings(epsilon="1", alpha=options.alpha, beta=Tolerance.parse(options.beta), seed=options.seed)
     demands = [case.values.scaled(scale) for scale in load_pattern(options.hours)]
     clock = time.perf_counter()
-    rows = release_series(case, demands, settings, None, workers=options.workers)
+    rows = release_series(case, demands, settings, NoAccount(), workers=options.workers)
     seconds = time.perf_counter() - clock
     verified = sum(row.verified for row in rows)
     print(
