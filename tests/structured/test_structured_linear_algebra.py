@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numba import njit
 from numba.core.errors import TypingError
 
+from gridveil.programs.bus_order import analyse
 from gridveil.solvers.structured.blocks import (
     SINGULAR,
     factorise,
@@ -16,7 +17,6 @@ from gridveil.solvers.structured.blocks import (
     substitute,
     subtract_matrix_product,
 )
-from gridveil.solvers.structured.symbolic import analyse
 from gridveil.solvers.structured.vector import multiply
 
 

@@ -186,7 +186,7 @@ class ConicProgram:
                 status = _ENDINGS[solution.status]
                 value = self.safe_value(matrix, offset, scale * z)
                 margin = scale * float(solution.obj_val_dual) + self.constant - value
-            elif solution.status == clarabel.SolverStatus.PrimalInfeasible and self._excludes(matrix, offset, z):
+            elif solution.status == clarabel.SolverStatus.PrimalInfeasible and self.excludes(matrix, offset, z):
                 status, value = BoundStatus.INFEASIBLE, math.inf
         if value == -math.inf:
             status, value, margin = BoundStatus.FAILED, None, math.nan
@@ -202,7 +202,7 @@ class ConicProgram:
         """The Lagrangian bound for multipliers z in the dual cone; −inf if a variable without limits spoils it."""
         return self._lagrangian(matrix, offset, z, self.quadratic, self.linear, self.constant)
 
-    def _excludes(self, matrix: Any, offset: Floats, z: Floats) -> bool:
+    def excludes(self, matrix: Any, offset: Floats, z: Floats) -> bool:
         """Whether zᵀs(x) < 0 all over the box, which no feasible point allows: Farkas' proof, checked."""
         nothing = np.zeros(len(self.linear))
         return self._lagrangian(matrix, offset, z, nothing, nothing, 0.0) > 0

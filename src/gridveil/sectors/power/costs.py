@@ -97,3 +97,24 @@ def _lines_through(xy: Floats, where: str) -> list[tuple[float, float]]:
     if np.any(np.diff(slopes) < -CONVEXITY_TOLERANCE * (1 + np.abs(slopes[:-1]))):
         raise InputError(f"{where}: its piecewise-linear cost is not convex; replace it by its convex hull")
     return [(float(s), float(y - s * p)) for s, (p, y) in zip(slopes, xy[:-1], strict=True)]
+
+
+def upper_envelope(slope: Floats, intercept: Floats, low: float, high: float) -> tuple[Floats, Floats, float]:
+    """Lines that are largest somewhere in [low, high]: their slopes, where each takes over, the first's intercept."""
+    by_slope = np.lexsort((intercept, slope))
+    kept: list[int] = []
+    starts: list[float] = []
+    for i in by_slope.tolist():
+        start = low
+        while kept:
+            rise = slope[i] - slope[kept[-1]]
+            start = float((intercept[kept[-1]] - intercept[i]) / rise) if rise > 0 else -np.inf
+            if start > starts[-1]:
+                break
+            kept.pop()
+            starts.pop()
+        start = start if kept else low
+        if not kept or start < high:
+            kept.append(i)
+            starts.append(start)
+    return slope[kept], np.array(starts), float(intercept[kept[0]])

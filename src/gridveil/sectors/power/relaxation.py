@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -15,7 +15,7 @@ from gridveil.core.band import CostTarget
 from gridveil.programs.conic import Affine, ConeLayout, ConicProgram, SocBound
 from gridveil.sectors.model import PricedCost
 from gridveil.sectors.power.network import Grid
-from gridveil.sectors.power.soc import soc_distance_bound, soc_lower_bound
+from gridveil.sectors.power.soc import check_sites, soc_distance_bound, soc_lower_bound
 from gridveil.sectors.power.soc_costs import convex_costs
 from gridveil.sectors.power.soc_model import (
     Block,
@@ -28,6 +28,9 @@ from gridveil.sectors.power.soc_model import (
     generation_box,
     variable_voltage,
 )
+
+if TYPE_CHECKING:
+    from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -44,7 +47,11 @@ class PowerRelaxation:
 
     def cost_bound(self, d: Floats) -> SocBound:
         """Bound O(d) from below."""
-        return soc_lower_bound(self.grid, _complex(d))
+        from gridveil.sectors.power.soc_graph.bound import cost_bound_on_graph
+
+        demand, lowered = _complex(d), self._bounding_graph
+        check_sites(self.grid, demand)
+        return soc_lower_bound(self.grid, demand) if lowered is None else cost_bound_on_graph(lowered, demand)
 
     def distance_bound(self, noisy: Floats, band: CostTarget, d_lower: Floats, d_upper: Floats) -> SocBound:
         """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band."""
@@ -54,8 +61,26 @@ class PowerRelaxation:
         """C_L(d): the least relaxed cost of serving d + s plus ``price``·Σ|s_i| over complex moves s_i of the sites.
 
         One convex function of d, whatever d is: finite wherever some d + s can be served, never above the relaxed cost,
-        and of slope at most ``price`` per site. None if the solver fails.
+        and of slope at most ``price`` per site. None if both solvers fail: first the one on the bus graph, then the conic one.
         """
+        return self._priced_on_graph(d, price) or self._priced_by_cones(d, price)
+
+    def _priced_on_graph(self, d: Floats, price: float) -> PricedCost | None:
+        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
+
+        lowered = self._priced_graph
+        if lowered is None:
+            return None
+        solution = solve_on_graph(lowered, _complex(d), price)
+        if not solution.accurate:
+            return None
+        # d enters the balance of its bus beside the flows, so the slope is the price there; no longer than moves allow
+        slope = solution.prices[self.grid.load_bus]
+        size = np.hypot(slope[:, 0], slope[:, 1])
+        within = np.where(size > price, price / np.maximum(size, price), 1.0)
+        return PricedCost(value=solution.value, slope=(slope * within[:, None]).T.ravel())
+
+    def _priced_by_cones(self, d: Floats, price: float) -> PricedCost | None:
         template = self._priced
         linear = np.where(template.is_size, price, template.program.linear)
         rows = Affine(template.rows.matrix, template.rows.constant + template.effect @ d)
@@ -67,6 +92,18 @@ class PowerRelaxation:
         # the tails of its own cone. So ∂L/∂s = 0 says that ∂L/∂d equals the multipliers of these tails, sign included.
         tails = solution.last_cones[:, 1:]
         return PricedCost(value=solution.value, slope=tails.T.ravel())
+
+    @cached_property
+    def _priced_graph(self) -> LoweredGrid | None:
+        from gridveil.sectors.power.soc_graph.lowering import lower_grid
+
+        return lower_grid(self.grid, moves=True, limit_losses=False)
+
+    @cached_property
+    def _bounding_graph(self) -> LoweredGrid | None:
+        from gridveil.sectors.power.soc_graph.lowering import lower_grid
+
+        return lower_grid(self.grid, moves=False, limit_losses=True)
 
     @cached_property
     def _priced(self) -> _PricedTemplate:

@@ -6,7 +6,7 @@ transformers and phase shifters. `soc_program` says why the numbers are safe.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,29 @@ __all__ = ["BoundStatus", "SocBound", "soc_distance_bound", "soc_lower_bound"]
 
 def soc_lower_bound(grid: Grid, demand: NDArray[Any]) -> SocBound:
     """Bound the AC-OPF optimum from below, in $/h; ``demand`` is P + jQ per unit, one for each site of grid.load_bus."""
-    _check_sites(grid, demand)
     program, scale = cost_program(grid, demand)
     return program.lower_bound(scale=scale)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CostModel:
+    """The relaxed AC-OPF over (w, α, ω, η, P, level), and what it was made of."""
+
+    program: ConicProgram
+    scale: float
+    """The size of marginal costs that levels are measured in."""
+    cost: ConvexCosts
+
+
 def cost_program(grid: Grid, demand: NDArray[Any]) -> tuple[ConicProgram, float]:
-    """Build the relaxed AC-OPF over (w, α, ω, η, P, level), and the scale of marginal costs that its levels use."""
+    """Build the relaxed AC-OPF over (w, α, ω, η, P, level), and the size of marginal costs that its levels are measured in."""
+    model = cost_model(grid, demand)
+    return model.program, model.scale
+
+
+def cost_model(grid: Grid, demand: NDArray[Any]) -> CostModel:
+    """Set up the relaxed AC-OPF for these demands."""
+    check_sites(grid, demand)
     p_low, p_high = generation_box(grid, demand.real, demand.real)
     cost = convex_costs(replace(grid.generator, p_min=p_low, p_max=p_high))
     scale = cost_scale(grid, cost)
@@ -61,7 +77,7 @@ def cost_program(grid: Grid, demand: NDArray[Any]) -> tuple[ConicProgram, float]
     load = (nothing.plus(demand.real), nothing.plus(demand.imag))
     constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), p_gen, load)
     constraint_cost_level(program, cost, p_gen, level, scale)
-    return program, scale
+    return CostModel(program=program, scale=scale, cost=cost)
 
 
 def soc_distance_bound(
@@ -73,7 +89,7 @@ def soc_distance_bound(
     then Q. HPR is relaxed: some flow serves d at a cost of at most f̃ + β, which is convex, and of at least f̃ − β, for which
     the cost is replaced by its chords between p_min and p_max (left out if a generator has no finite limits).
     """
-    _check_sites(grid, noisy)
+    check_sites(grid, noisy)
     if d_lower.shape != (2 * len(noisy),) or d_upper.shape != (2 * len(noisy),):
         raise InputError("the limits on d need P of each served load site, then Q of each; give two numbers per site")
     bound = distance_program(grid, noisy, target, d_lower, d_upper).lower_bound(scale=1.0)
@@ -125,7 +141,8 @@ def constraint_cost_floor(program: ConicProgram, cost: ConvexCosts, p_gen: Affin
         program.add_nonnegative(most.plus(-lower).times(1 / scale))
 
 
-def _check_sites(grid: Grid, values: NDArray[Any]) -> None:
+def check_sites(grid: Grid, values: NDArray[Any]) -> None:
+    """Refuse values that are not one finite number for each served site."""
     if values.shape != grid.load_bus.shape or not np.all(np.isfinite(values)):
         raise InputError(
             "a bound needs one finite P + jQ per served load site; leave out the sites that are not served"

@@ -9,11 +9,11 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.programs.bus_order import Pattern
+from gridveil.programs.kernel import compiled
 from gridveil.solvers.structured.branch_flows import flow_hessian, flow_value, from_gradient, to_gradient
-from gridveil.solvers.structured.kernel import compiled
 from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, Problem, System, Values, copy_blocks
 from gridveil.solvers.structured.settings import DELTA_C, DENSE_SOFTNESS, LEAST_PIVOT
-from gridveil.solvers.structured.symbolic import Pattern
 
 Floats = NDArray[np.float64]
 

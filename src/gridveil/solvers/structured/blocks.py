@@ -6,9 +6,9 @@ Blocks off the diagonal are stored transposed, as those of the upper triangle: t
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.solvers.structured.kernel import compiled
+from gridveil.programs.bus_order import Pattern
+from gridveil.programs.kernel import compiled
 from gridveil.solvers.structured.settings import BUNCH_PARLETT, MOST_GROWTH
-from gridveil.solvers.structured.symbolic import Pattern
 from gridveil.solvers.structured.vector import (
     multiply,
     subtract_times,

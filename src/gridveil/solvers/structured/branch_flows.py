@@ -12,7 +12,7 @@ so three coefficients describe it, and with respect to (θ, v_f, v_t) every deri
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.solvers.structured.kernel import compiled
+from gridveil.programs.kernel import compiled
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

@@ -7,8 +7,8 @@ from math import sin as sine
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.programs.kernel import compiled
 from gridveil.solvers.structured.branch_flows import flow_value
-from gridveil.solvers.structured.kernel import compiled
 from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, Values
 from gridveil.solvers.structured.settings import LARGEST_PRODUCT, WIDEST_PRODUCT
 

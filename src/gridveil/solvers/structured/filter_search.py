@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gridveil.programs.kernel import compiled
 from gridveil.solvers.structured.evaluate import barrier, evaluate, infeasibility, widen_slacks
-from gridveil.solvers.structured.kernel import compiled
 from gridveil.solvers.structured.layout import Filter, Iterate, Problem, Values, Workspace, copy_iterate
 from gridveil.solvers.structured.newton import direction
 from gridveil.solvers.structured.optimality import barrier_slope, longest_steps, move_primal

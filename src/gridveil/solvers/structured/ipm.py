@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.programs.kernel import compiled
 from gridveil.solvers.structured.assembly import assemble
 from gridveil.solvers.structured.evaluate import evaluate, infeasibility
 from gridveil.solvers.structured.filter_search import Search, SearchResult, clear, new_filter, search
-from gridveil.solvers.structured.kernel import compiled
 from gridveil.solvers.structured.layout import (
     Filter,
     History,

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.solvers.structured.kernel import compiled
-from gridveil.solvers.structured.symbolic import Pattern
+from gridveil.programs.bus_order import Pattern
+from gridveil.programs.kernel import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

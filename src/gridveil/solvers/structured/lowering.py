@@ -10,7 +10,9 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
+from gridveil.programs.bus_order import BusOrder, analyse
 from gridveil.sectors.power.arrays import OpfArrays
+from gridveil.sectors.power.costs import upper_envelope
 from gridveil.solvers.structured.branch_flows import flow_coefficients
 from gridveil.solvers.structured.layout import GridData
 from gridveil.solvers.structured.settings import (
@@ -20,7 +22,6 @@ from gridveil.solvers.structured.settings import (
     REFERENCE_PULL,
     RELAXATION,
 )
-from gridveil.solvers.structured.symbolic import BusOrder, analyse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -131,7 +132,7 @@ def cost_segments(arrays: OpfArrays) -> Segments:
             pieces.append((k, low, high, c1, c2))
             continue
         mine = arrays.line_gen == k
-        slopes, starts, intercept = _envelope(arrays.line_slope[mine], arrays.line_intercept[mine], low, high)
+        slopes, starts, intercept = upper_envelope(arrays.line_slope[mine], arrays.line_intercept[mine], low, high)
         constant += intercept
         ends = np.append(starts[1:], high)
         pieces.append((k, low, float(ends[0]), float(slopes[0]) + c1, c2))
@@ -153,25 +154,3 @@ def split_generation(segments: Segments, pg: Floats) -> Floats:
         split[s] = left[gen] if last else min(left[gen], segments.high[s])
         left[gen] -= split[s]
     return split
-
-
-def _envelope(slope: Floats, intercept: Floats, low: float, high: float) -> tuple[Floats, Floats, float]:
-    """Lines that are largest somewhere in [low, high]: their slopes, where each takes over, the first's intercept."""
-    by_slope = np.lexsort((intercept, slope))
-    kept: list[int] = []
-    starts: list[float] = []
-    for i in by_slope.tolist():
-        start = low
-        while kept:
-            rise = slope[i] - slope[kept[-1]]
-            start = float((intercept[kept[-1]] - intercept[i]) / rise) if rise > 0 else -np.inf
-            if start > starts[-1]:
-                break
-            kept.pop()
-            starts.pop()
-        if not kept:
-            start = low
-        if start < high:
-            kept.append(i)
-            starts.append(start)
-    return slope[kept], np.array(starts), float(intercept[kept[0]])

@@ -5,6 +5,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.programs.bus_order import Pattern
+from gridveil.programs.kernel import compiled
 from gridveil.solvers.structured.assembly import condense, local_pivot
 from gridveil.solvers.structured.blocks import (
     SINGULAR,
@@ -13,7 +15,6 @@ from gridveil.solvers.structured.blocks import (
     substitute,
     subtract_matrix_product,
 )
-from gridveil.solvers.structured.kernel import compiled
 from gridveil.solvers.structured.layout import Iterate, LocalData, Problem, System, Unknowns, Values, copy_blocks
 from gridveil.solvers.structured.settings import (
     DELTA_C,
@@ -29,7 +30,6 @@ from gridveil.solvers.structured.settings import (
     SOFTNESS_MIN,
     SOFTNESS_STEP,
 )
-from gridveil.solvers.structured.symbolic import Pattern
 
 Floats = NDArray[np.float64]
 

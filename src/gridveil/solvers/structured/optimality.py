@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridveil.solvers.structured.kernel import compiled
+from gridveil.programs.kernel import compiled
 from gridveil.solvers.structured.layout import Iterate, LocalData, System, Values
 from gridveil.solvers.structured.settings import KAPPA_SIGMA, PRICE_SCALE, SIGMA_MIN, SIGMA_POWER
 

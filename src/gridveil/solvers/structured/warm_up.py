@@ -7,15 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
+import gridveil
 from gridveil.sectors.power.arrays import OpfArrays
+from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers.structured.problem import Dispatch, Nearest
 from gridveil.solvers.structured.solver import StructuredSolver
 
+KERNELS = ("ipm.run-*.nbc", "interior_point.*.nbc")
+"""One compiled kernel of the solver, and one of the relaxation."""
+
 
 def compiled_before() -> bool:
-    """Whether compiled kernels lie on disk, so that the first solve need not compile them. Does not load numba."""
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycache__"))
-    return any(folder.rglob("ipm.run-*.nbc"))
+    """Whether compiled kernels lie on disk, so that the first release need not compile them. Does not load numba."""
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR", Path(gridveil.__file__).parent))
+    return all(any(folder.rglob(pattern)) for pattern in KERNELS)
 
 
 def warm_up() -> None:
@@ -55,3 +60,7 @@ def warm_up() -> None:
     dispatch = solver.solve(Dispatch(demand_p=0.5 * one, demand_q=0.1 * one))
     band = Nearest(target_p=one, target_q=zero, cost_low=0.9 * dispatch.cost, cost_high=1.1 * dispatch.cost)
     solver.solve(band, warm=dispatch.warm)
+    relaxation = build_model(load_case("veil2").network).relaxation
+    if relaxation is not None:
+        relaxation.priced_cost(np.array([0.5, 0.1]), relaxation.dearest_price)
+        relaxation.cost_bound(np.array([0.5, 0.1]))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.solvers.structured.kernel import compiled
+from gridveil.programs.kernel import compiled
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

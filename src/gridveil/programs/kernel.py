@@ -1,4 +1,4 @@
-"""The one place where compiled code is switched on: every numerical kernel of this package is decorated here."""
+"""The one place where compiled code is switched on: every numerical kernel is decorated here."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

@@ -1,0 +1,69 @@
+"""A safe lower bound on the cost from a solve on the bus graph, with the conic solver behind it."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gridveil.programs.conic import BoundStatus, SocBound
+from gridveil.sectors.power.soc import CostModel, cost_model
+from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
+from gridveil.sectors.power.soc_graph.multipliers import program_multipliers
+from gridveil.sectors.power.soc_graph.solve import GraphSolution, solve_on_graph
+
+Complexes = NDArray[np.complex128]
+
+WIDEST_MARGIN = 1e-5
+"""Of the value: what a bound may lose to make it safe. Beyond it the conic solver may know better, and is asked."""
+NEAR_GAP, NEAR_RESIDUAL = 1e-5, 1e-4
+"""How far from an optimum the solve may end for its bound to be the last word. Where a branch is at its limit, that of α says
+nearly the same, and rounding ends the iteration there with prices that are right long before all balances are."""
+
+
+def cost_bound_on_graph(lowered: LoweredGrid, demand: Complexes) -> SocBound:
+    """Bound the AC-OPF optimum from below, in $/h, for P + jQ per unit of each site of grid.load_bus.
+
+    The multipliers are those of the solve on the graph; what they prove, a value or that there is no feasible point, is worked
+    out by `ConicProgram`, so it holds however the solve ended. If they prove too little, the conic solver bounds as well and the
+    larger value is kept, both being safe.
+    """
+    clock = time.perf_counter()
+    model = cost_model(lowered.grid, demand)
+    solution = solve_on_graph(lowered, demand)
+    value, infeasible = _proved(lowered, solution, model)
+    margin = solution.value - value
+    if solution.within(NEAR_GAP, NEAR_RESIDUAL) and margin <= WIDEST_MARGIN * max(abs(solution.value), model.scale):
+        status = BoundStatus.SOLVED
+    elif infeasible:
+        status, value, margin = BoundStatus.INFEASIBLE, math.inf, math.nan
+    else:
+        return _with_conic_solver(model, value, solution.iterations, clock)
+    return SocBound(
+        value=value,
+        status=status,
+        seconds=time.perf_counter() - clock,
+        iterations=solution.iterations,
+        margin=margin,
+    )
+
+
+def _proved(lowered: LoweredGrid, solution: GraphSolution, model: CostModel) -> tuple[float, bool]:
+    """A safe lower bound, −inf at worst, and whether it is proved that there is no feasible point."""
+    if not (np.all(np.isfinite(solution.prices)) and np.all(np.isfinite(solution.multipliers))):
+        return -math.inf, False
+    rows, layout = model.program.stacked()
+    z = program_multipliers(lowered, solution, model, rows, layout)
+    matrix = sparse.csc_array(-rows.matrix)
+    return model.program.safe_value(matrix, rows.constant, z), model.program.excludes(matrix, rows.constant, z)
+
+
+def _with_conic_solver(model: CostModel, value: float, iterations: int, clock: float) -> SocBound:
+    conic = model.program.lower_bound(scale=model.scale)
+    if value > (-math.inf if conic.value is None else conic.value):
+        conic = replace(conic, value=value, status=BoundStatus.INACCURATE, margin=math.nan)
+    return replace(conic, seconds=time.perf_counter() - clock, iterations=conic.iterations + iterations)

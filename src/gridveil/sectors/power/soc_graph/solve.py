@@ -1,0 +1,92 @@
+"""Solve the relaxation of a lowered grid for given demands, with moves at a price or without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.sectors.power.soc_graph import interior_point
+from gridveil.sectors.power.soc_graph.layout import Point
+from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+
+LARGEST_GAP = 1e-6
+"""Relative, between both objectives: beyond it a value is not worth the name."""
+LARGEST_RESIDUAL = 1e-6
+"""Relative to the data of the rows: beyond it prices are not."""
+
+
+class Ending(Enum):
+    """How the iteration ended."""
+
+    CONVERGED = interior_point.CONVERGED
+    ROUNDED = interior_point.ROUNDED
+    """No direction is exact enough any more."""
+    DIVERGED = interior_point.DIVERGED
+    """Prices beyond all bounds, or numbers that are not finite: most likely nothing can serve the demands."""
+    STUCK = interior_point.STUCK
+    """No step stays inside the cones."""
+    SINGULAR = interior_point.SINGULAR
+    """The Newton matrix has no factors."""
+    TOO_MANY = interior_point.TOO_MANY
+    """The limit on iterations."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GraphSolution:
+    """The last iterate: its dual objective in $/h, prices of buses and multipliers of the rows of G in $/h per unit."""
+
+    ending: Ending
+    iterations: int
+    value: float
+    gap: float
+    """Between the objectives, in $/h."""
+    residual: float
+    """The largest of all rows, relative to their data."""
+    prices: Floats
+    """(N, 2): of P and Q at each bus of the grid."""
+    multipliers: Floats
+
+    @property
+    def accurate(self) -> bool:
+        """Whether value and prices are those of an optimum, however the iteration ended."""
+        return self.within(LARGEST_GAP, LARGEST_RESIDUAL)
+
+    def within(self, gap: float, residual: float) -> bool:
+        """Whether the iterate is finite and misses optimality by no more, both relative."""
+        finite = bool(np.isfinite(self.value) and np.all(np.isfinite(self.prices)))
+        return finite and self.gap <= gap * max(1.0, abs(self.value)) and self.residual <= residual
+
+
+def solve_on_graph(lowered: LoweredGrid, demand: Complexes, price: float | None = None) -> GraphSolution:
+    """Solve for P + jQ of each site of grid.load_bus; ``price`` in $/h per unit belongs to a grid lowered with moves."""
+    graph, position, scale = lowered.graph, lowered.order.position, lowered.scale
+    if price is not None:
+        linear = graph.linear.copy()
+        linear[len(linear) - 3 * len(graph.move_bus) :: 3] = price / scale
+        graph = graph._replace(linear=linear)
+    draw = lowered.draw.copy()
+    at = position[lowered.grid.load_bus]
+    np.add.at(draw[:, 0], at, demand.real)
+    np.add.at(draw[:, 1], at, demand.imag)
+    rows = len(graph.offset)
+    point = Point(lowered.start_x.copy(), lowered.start_y.copy(), np.zeros(rows), np.zeros(rows))
+    figures = np.zeros(3)
+    ending, iterations = interior_point.run(graph, lowered.order.pattern, draw, point, figures)
+    objective, gap, residual = figures.tolist()
+    # at a stationary point the Lagrangian is −½xᵀHx + yᵀdraw − zᵀh
+    dual = np.sum(draw * point.y) - graph.offset @ point.z - 0.5 * graph.quadratic @ point.x**2
+    return GraphSolution(
+        ending=Ending(ending),
+        iterations=iterations,
+        value=scale * float(dual) + lowered.constant,
+        gap=scale * max(gap, abs(objective - float(dual))),
+        residual=residual,
+        prices=scale * point.y[position],
+        multipliers=scale * point.z,
+    )
