@@ -35,7 +35,7 @@ from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 DERIVED, PRIVATE = (CostTargetSettings(mode=mode) for mode in (CostTargetMode.DERIVED, CostTargetMode.PRIVATE))
 SETTINGS = ReleaseSettings(epsilon="0.5", alpha="2MVA", beta=Tolerance.parse("5%"), target=DERIVED)
 # With ε = 1/2 a fault that shows in every release is proved by 18 of them; every second run is judged.
-RUNS = 40
+RUNS = 50
 DRAWS = 4000
 
 VALUE, TARGET, EXISTS = "value of the participant", "cost target", "whether there is a release"

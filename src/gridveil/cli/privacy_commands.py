@@ -33,7 +33,7 @@ def audit(
     method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
     draws: Annotated[int, typer.Option(help="Number of draws for the goodness-of-fit test.")] = 1_000_000,
-    runs: Annotated[int, typer.Option(help="Number of releases from each of two neighbouring data sets.")] = 1200,
+    runs: Annotated[int, typer.Option(help="Number of releases from each of two neighbouring data sets.")] = 2500,
     released: Annotated[
         list[Path] | None, typer.Option(help="Folder of a release of CASE to attack. Repeatable.")
     ] = None,
@@ -44,7 +44,7 @@ def audit(
 ) -> None:
     """Test the sampler, the release pipeline and released folders against the claimed privacy.
 
-    The pipeline is tested on public or simulated demands, never on true ones. With 1200 runs, an audit detects a pipeline
+    The pipeline is tested on public or simulated demands, never on true ones. With 2500 runs, an audit detects a pipeline
     that spends ε = 2 where it claims 1 with probability above 0.9.
 
     Example: gridveil audit veil2 --runs 100 --draws 100000
