@@ -222,3 +222,12 @@ def test_demands_are_read_only():
     secret = SecretValues(np.array([1.0, 2.0]))
     with pytest.raises(ValueError, match="read-only"):
         secret.reveal()[0] = 9.0
+
+
+def test_no_class_name_is_used_for_two_things():
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert not {name: places for name, places in homes.items() if len(places) > 1}

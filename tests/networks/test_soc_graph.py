@@ -23,7 +23,7 @@ from gridveil.sectors.power.soc_graph import solve as graph_solve
 from gridveil.sectors.power.soc_graph.lowering import lower_grid
 from gridveil.sectors.power.soc_graph.multipliers import program_multipliers
 from gridveil.sectors.power.soc_graph.pair_cones import FLOW_FROM
-from gridveil.sectors.power.soc_graph.solve import Ending, solve_on_graph
+from gridveil.sectors.power.soc_graph.solve import GraphEnding, solve_on_graph
 from gridveil.sectors.registry import build_model, load_case
 from references import pglib_baseline
 
@@ -193,7 +193,7 @@ def test_a_solve_that_fails_is_done_by_the_conic_solver(monkeypatch, spoiled):
     price = 0.6 * relaxation.dearest_price
 
     def failing(lowered, demand, price=None):
-        return replace(solve_on_graph(lowered, demand, price), ending=Ending.TOO_MANY, **spoiled)
+        return replace(solve_on_graph(lowered, demand, price), ending=GraphEnding.TOO_MANY, **spoiled)
 
     expected = relaxation._priced_by_cones(d, price)
     monkeypatch.setattr(graph_solve, "solve_on_graph", failing)
@@ -270,7 +270,7 @@ def test_numbers_that_are_none_end_at_once(value):
     demand = complex_demand(d)
     demand[0] = value
     found = solve_on_graph(lowered, demand, 1000.0)
-    assert found.ending is not Ending.CONVERGED and not found.accurate
+    assert found.ending is not GraphEnding.CONVERGED and not found.accurate
 
 
 def test_a_generator_at_one_point_of_its_curve(load_text, monkeypatch):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gridveil.programs.bus_order import Pattern
 from gridveil.programs.kernel import compiled
 from gridveil.sectors.power.soc_graph.blocks import factorise
-from gridveil.sectors.power.soc_graph.layout import Graph, Scaling, System
+from gridveil.sectors.power.soc_graph.layout import ConeGraph, ConeSystem, Scaling
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ REGULARISATION = 1e-11
 
 
 @compiled
-def weighted_rows(graph: Graph, e: int, scaling: Scaling, out: Floats) -> int:
+def weighted_rows(graph: ConeGraph, e: int, scaling: Scaling, out: Floats) -> int:
     """Fill ``out`` (4, rows) with W⁻¹G of one pair up to a rotation; return how many rows there are.
 
     Each value of W⁻¹ gets rows of its own: stiff along (1, −e), weak along (1, e), and 1/β on the rest.
@@ -94,7 +94,7 @@ def eliminate_two(rows: Floats, n: int) -> int:
 
 
 @compiled
-def _add_pair(graph: Graph, e: int, first: int, n: int, system: System, left: Floats) -> None:
+def _add_pair(graph: ConeGraph, e: int, first: int, n: int, system: ConeSystem, left: Floats) -> None:
     """Keep the triangle of a pair, and add what it leaves behind, built in ``left`` (6, 6), to the blocks of its buses."""
     rows, second = system.weighted, 1 - first
     balance, t = graph.balance[e], system.pair_rows[e]
@@ -130,7 +130,7 @@ def _add_pair(graph: Graph, e: int, first: int, n: int, system: System, left: Fl
 
 
 @compiled
-def _add_local(graph: Graph, scaling: Scaling, system: System) -> None:
+def _add_local(graph: ConeGraph, scaling: Scaling, system: ConeSystem) -> None:
     """Limits of w, and what local variables and moves leave behind in the balances: −1/curvature, and −W² of a move."""
     powers, unit, diagonal = scaling.powers, scaling.unit, system.diagonal
     n_bus, n_pair = len(graph.shunt), len(graph.pair_i)
@@ -157,7 +157,7 @@ def _add_local(graph: Graph, scaling: Scaling, system: System) -> None:
 
 
 @compiled
-def assemble(graph: Graph, pattern: Pattern, scaling: Scaling, system: System) -> bool:
+def assemble(graph: ConeGraph, pattern: Pattern, scaling: Scaling, system: ConeSystem) -> bool:
     """Build and factor the matrix on the bus graph; False if it breaks down."""
     diagonal = system.diagonal
     diagonal[:] = 0.0

@@ -7,7 +7,7 @@ from gridveil.programs.bus_order import Pattern
 from gridveil.programs.kernel import compiled
 from gridveil.sectors.power.soc_graph.cones import apply_power, centre, complementarity, longest_step, scale_cones
 from gridveil.sectors.power.soc_graph.elimination import assemble
-from gridveil.sectors.power.soc_graph.layout import Graph, Point, Scaling, System, Workspace
+from gridveil.sectors.power.soc_graph.layout import ConeGraph, ConePoint, ConeSystem, ConeWorkspace, Scaling
 from gridveil.sectors.power.soc_graph.maps import add_transposed_balances, add_transposed_cone_rows, balances, cone_rows
 from gridveil.sectors.power.soc_graph.newton import largest, solve
 
@@ -39,19 +39,19 @@ GOING_ON, CONVERGED, ROUNDED, DIVERGED, STUCK, SINGULAR, TOO_MANY = range(7)
 
 
 @compiled
-def _zeros(graph: Graph) -> Point:
+def _zeros(graph: ConeGraph) -> ConePoint:
     n, rows = len(graph.linear), len(graph.offset)
-    return Point(np.zeros(n), np.zeros((len(graph.shunt), 2)), np.zeros(rows), np.zeros(rows))
+    return ConePoint(np.zeros(n), np.zeros((len(graph.shunt), 2)), np.zeros(rows), np.zeros(rows))
 
 
 @compiled
-def _room(graph: Graph, pattern: Pattern) -> Workspace:
+def _room(graph: ConeGraph, pattern: Pattern) -> ConeWorkspace:
     n_bus, n_pair, n_block = len(graph.shunt), len(graph.pair_i), len(pattern.row)
     n_row, n_cone = len(graph.offset), len(graph.cone) - 1
     most = 1
     for e in range(n_pair):
         most = max(most, graph.pair_row[e + 1] - graph.pair_row[e])
-    system = System(
+    system = ConeSystem(
         np.zeros((n_bus, 3, 3)),
         np.zeros((n_block, 3, 3)),
         np.zeros((n_block, 3, 3)),
@@ -62,7 +62,7 @@ def _room(graph: Graph, pattern: Pattern) -> Workspace:
         np.zeros(n_row),
         np.zeros((4, 2 * most)),  # a cone of n rows has n + 1 weighted ones
     )
-    return Workspace(
+    return ConeWorkspace(
         Scaling(np.ones((4, n_cone, 2)), np.zeros(n_row), np.zeros(n_row)),
         system,
         _zeros(graph),
@@ -76,7 +76,7 @@ def _room(graph: Graph, pattern: Pattern) -> Workspace:
 
 
 @compiled
-def _first_moves(graph: Graph, x: Floats) -> None:
+def _first_moves(graph: ConeGraph, x: Floats) -> None:
     """Sizes t of the first moves such that their multipliers μ/t are the price of a move: nothing is then left of their slope."""
     first = len(x) - 3 * len(graph.move_bus)
     for k in range(len(graph.move_bus)):
@@ -86,7 +86,7 @@ def _first_moves(graph: Graph, x: Floats) -> None:
 
 
 @compiled
-def _residuals(graph: Graph, draw: Floats, at: Point, out: Point) -> float:
+def _residuals(graph: ConeGraph, draw: Floats, at: ConePoint, out: ConePoint) -> float:
     """Fill the residuals of stationarity (x), balances (y) and cone rows (z); return sᵀz."""
     for k in range(len(at.x)):
         out.x[k] = graph.quadratic[k] * at.x[k] + graph.linear[k]
@@ -105,7 +105,9 @@ def _residuals(graph: Graph, draw: Floats, at: Point, out: Point) -> float:
 
 
 @compiled
-def _direction(graph: Graph, pattern: Pattern, room: Workspace, target: float, keep: float, corrects: bool) -> float:
+def _direction(
+    graph: ConeGraph, pattern: Pattern, room: ConeWorkspace, target: float, keep: float, corrects: bool
+) -> float:
     """Find the step that takes off ``keep`` of the residuals and brings products to ``target``; return its error.
 
     A step that corrects has the second-order term of the step before it, and is refined.
@@ -130,7 +132,7 @@ def _direction(graph: Graph, pattern: Pattern, room: Workspace, target: float, k
 
 
 @compiled
-def _copy(source: Point, target: Point) -> None:
+def _copy(source: ConePoint, target: ConePoint) -> None:
     target.x[:] = source.x
     target.y[:] = source.y
     target.s[:] = source.s
@@ -138,7 +140,7 @@ def _copy(source: Point, target: Point) -> None:
 
 
 @compiled
-def _start(graph: Graph, at: Point) -> None:
+def _start(graph: ConeGraph, at: ConePoint) -> None:
     _first_moves(graph, at.x)
     cone_rows(graph, at.x, at.s)
     for r in range(len(at.s)):
@@ -148,7 +150,7 @@ def _start(graph: Graph, at: Point) -> None:
 
 
 @compiled
-def _step(graph: Graph, pattern: Pattern, room: Workspace, at: Point, gap: float) -> int:
+def _step(graph: ConeGraph, pattern: Pattern, room: ConeWorkspace, at: ConePoint, gap: float) -> int:
     """Predict, correct and advance; return GOING_ON, or why it cannot."""
     cone, step, n_cone = graph.cone, room.step, len(graph.cone) - 1
     scale_cones(cone, at.s, at.z, room.scaling)
@@ -173,7 +175,7 @@ def _step(graph: Graph, pattern: Pattern, room: Workspace, at: Point, gap: float
 
 
 @compiled
-def run(graph: Graph, pattern: Pattern, draw: Floats, at: Point, figures: Floats) -> tuple[int, int]:
+def run(graph: ConeGraph, pattern: Pattern, draw: Floats, at: ConePoint, figures: Floats) -> tuple[int, int]:
     """Solve from the x and y of ``at``; return how it ended and its iterations.
 
     ``at`` receives the last iterate, or the best one if an iteration that did not converge came near an optimum and rounding

@@ -9,7 +9,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Graph(NamedTuple):
+class ConeGraph(NamedTuple):
     """The program on N buses (in elimination order), E pairs, U local variables and K moves.
 
     x = (w of N buses, α and ω of each pair in turn, u, (t, P, Q) of each move in turn). Rows of G are first those of the
@@ -47,7 +47,7 @@ class Graph(NamedTuple):
     """The objective over x."""
 
 
-class Point(NamedTuple):
+class ConePoint(NamedTuple):
     """A point or a direction: x, prices (N, 2), slacks and multipliers of the rows of G."""
 
     x: Floats
@@ -67,7 +67,7 @@ class Scaling(NamedTuple):
     point: Floats
 
 
-class System(NamedTuple):
+class ConeSystem(NamedTuple):
     """The factored Newton matrix, and room for a solve."""
 
     diagonal: Floats
@@ -86,20 +86,20 @@ class System(NamedTuple):
     """(4, most rows of a pair): room for the weighted rows of one pair."""
 
 
-class Workspace(NamedTuple):
+class ConeWorkspace(NamedTuple):
     """What one iteration needs beside the point it starts from."""
 
     scaling: Scaling
-    system: System
-    missing: Point
+    system: ConeSystem
+    missing: ConePoint
     """Residuals of stationarity (x), balances (y) and cone rows (z)."""
-    step: Point
+    step: ConePoint
     scaled_s: Floats
     """W⁻¹ ds of the last step."""
     scaled_z: Floats
     """W dz of the last step."""
     wanted: Floats
     """The change of products, in scaled terms, that a step is to bring about."""
-    right: Point
-    left: Point
+    right: ConePoint
+    left: ConePoint
     """Right-hand side of a solve, and what a solution leaves of it; their s is not used."""

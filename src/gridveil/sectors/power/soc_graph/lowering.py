@@ -12,7 +12,7 @@ from scipy.sparse.linalg import splu
 from gridveil.programs.bus_order import BusOrder, analyse
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.power.soc_costs import convex_costs
-from gridveil.sectors.power.soc_graph.layout import Graph
+from gridveil.sectors.power.soc_graph.layout import ConeGraph
 from gridveil.sectors.power.soc_graph.local_variables import FIXED, LocalVariables, local_variables
 from gridveil.sectors.power.soc_graph.pair_cones import Family, pair_balances, pair_expressions, pair_families
 from gridveil.sectors.power.soc_model import BusPairs, bus_pairs, cost_scale
@@ -37,7 +37,7 @@ class LoweredGrid:
     grid: Grid
     pairs: BusPairs
     order: BusOrder
-    graph: Graph
+    graph: ConeGraph
     scale: float
     constant: float
     """Cost of what is not decided, in $/h."""
@@ -77,7 +77,7 @@ def lower_grid(grid: Grid, *, moves: bool, limit_losses: bool) -> LoweredGrid | 
     cone = np.concatenate([stacked.cone, singles, stacked.cone[-1] + n_single + 3 * (1 + np.arange(len(move_bus)))])
     free = np.zeros(grid.n_bus + 2 * len(pairs.i))
     unpriced = np.zeros(3 * len(move_bus))
-    graph = Graph(
+    graph = ConeGraph(
         pair_i=position[pairs.i],
         pair_j=position[pairs.j],
         pair_block=order.branch_block,
@@ -174,7 +174,9 @@ def squared_limits(grid: Grid) -> tuple[Floats, Floats]:
     return np.maximum(grid.bus.v_min, 0.0) ** 2, grid.bus.v_max**2
 
 
-def _start(grid: Grid, pairs: BusPairs, order: BusOrder, graph: Graph, local: LocalVariables) -> tuple[Floats, Floats]:
+def _start(
+    grid: Grid, pairs: BusPairs, order: BusOrder, graph: ConeGraph, local: LocalVariables
+) -> tuple[Floats, Floats]:
     """The first x and y: magnitudes at which least current flows, no angles, generation amid its limits, the mean price."""
     n, n_pair = grid.n_bus, len(pairs.i)
     rows, stiff = np.arange(n_pair), 1 / pairs.unit

@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.programs.kernel import compiled
-from gridveil.sectors.power.soc_graph.layout import Graph
+from gridveil.sectors.power.soc_graph.layout import ConeGraph
 
 Floats = NDArray[np.float64]
 
 
 @compiled
-def cone_rows(graph: Graph, x: Floats, out: Floats) -> None:
+def cone_rows(graph: ConeGraph, x: Floats, out: Floats) -> None:
     """out = G x."""
     n_bus, n_pair = len(graph.shunt), len(graph.pair_i)
     for e in range(n_pair):
@@ -25,7 +25,7 @@ def cone_rows(graph: Graph, x: Floats, out: Floats) -> None:
 
 
 @compiled
-def add_transposed_cone_rows(graph: Graph, z: Floats, out: Floats) -> None:
+def add_transposed_cone_rows(graph: ConeGraph, z: Floats, out: Floats) -> None:
     """out += Gᵀ z."""
     n_bus, n_pair = len(graph.shunt), len(graph.pair_i)
     for e in range(n_pair):
@@ -46,7 +46,7 @@ def add_transposed_cone_rows(graph: Graph, z: Floats, out: Floats) -> None:
 
 
 @compiled
-def balances(graph: Graph, x: Floats, out: Floats) -> None:
+def balances(graph: ConeGraph, x: Floats, out: Floats) -> None:
     """out (N, 2) = A x: what leaves each bus, less what its generators feed, plus its move."""
     n_bus, n_pair = len(graph.shunt), len(graph.pair_i)
     for b in range(n_bus):
@@ -70,7 +70,7 @@ def balances(graph: Graph, x: Floats, out: Floats) -> None:
 
 
 @compiled
-def add_transposed_balances(graph: Graph, y: Floats, out: Floats) -> None:
+def add_transposed_balances(graph: ConeGraph, y: Floats, out: Floats) -> None:
     """out += Aᵀ y."""
     n_bus, n_pair = len(graph.shunt), len(graph.pair_i)
     for b in range(n_bus):

@@ -7,7 +7,7 @@ from gridveil.programs.bus_order import Pattern
 from gridveil.programs.kernel import compiled
 from gridveil.sectors.power.soc_graph.blocks import substitute
 from gridveil.sectors.power.soc_graph.cones import apply_power
-from gridveil.sectors.power.soc_graph.layout import Graph, Point, Scaling, System
+from gridveil.sectors.power.soc_graph.layout import ConeGraph, ConePoint, ConeSystem, Scaling
 from gridveil.sectors.power.soc_graph.maps import add_transposed_balances, add_transposed_cone_rows, balances, cone_rows
 
 Floats = NDArray[np.float64]
@@ -18,7 +18,9 @@ ACCURACY = 1e-10
 
 
 @compiled
-def _times_move(graph: Graph, scaling: Scaling, k: int, r0: float, r1: float, r2: float) -> tuple[float, float, float]:
+def _times_move(
+    graph: ConeGraph, scaling: Scaling, k: int, r0: float, r1: float, r2: float
+) -> tuple[float, float, float]:
     """W² r of the k-th move. Its rows of G are −1, so its Hessian is W⁻²."""
     c = graph.first_move_cone + k
     e1, e2 = scaling.unit[graph.cone[c] + 1], scaling.unit[graph.cone[c] + 2]
@@ -30,7 +32,7 @@ def _times_move(graph: Graph, scaling: Scaling, k: int, r0: float, r1: float, r2
 
 
 @compiled
-def _condense(graph: Graph, scaling: Scaling, system: System, x: Floats, y: Floats) -> None:
+def _condense(graph: ConeGraph, scaling: Scaling, system: ConeSystem, x: Floats, y: Floats) -> None:
     """Fill ``work`` with the right-hand side on the buses; pairs keep R⁻ᵀ times theirs."""
     n_bus, work = len(graph.shunt), system.work
     local = n_bus + 2 * len(graph.pair_i)
@@ -57,7 +59,7 @@ def _condense(graph: Graph, scaling: Scaling, system: System, x: Floats, y: Floa
 
 
 @compiled
-def _expand(graph: Graph, scaling: Scaling, system: System, x: Floats, y: Floats) -> None:
+def _expand(graph: ConeGraph, scaling: Scaling, system: ConeSystem, x: Floats, y: Floats) -> None:
     """Find pair variables, local variables and moves from the solution on the buses in ``work``."""
     n_bus, work = len(graph.shunt), system.work
     local = n_bus + 2 * len(graph.pair_i)
@@ -85,7 +87,7 @@ def _expand(graph: Graph, scaling: Scaling, system: System, x: Floats, y: Floats
 
 
 @compiled
-def _solve_once(graph: Graph, pattern: Pattern, scaling: Scaling, system: System, right: Point) -> None:
+def _solve_once(graph: ConeGraph, pattern: Pattern, scaling: Scaling, system: ConeSystem, right: ConePoint) -> None:
     """Overwrite (x, y, z) of ``right`` with the solution of [H Aᵀ Gᵀ; A 0 0; G 0 −W²]; s is not used."""
     rows = system.cone_rows
     apply_power(graph.cone, scaling.powers[3], scaling.unit, right.z, rows)
@@ -110,7 +112,9 @@ def largest(v: Floats) -> float:
 
 
 @compiled
-def _residual(graph: Graph, scaling: Scaling, system: System, right: Point, found: Point, left: Point) -> float:
+def _residual(
+    graph: ConeGraph, scaling: Scaling, system: ConeSystem, right: ConePoint, found: ConePoint, left: ConePoint
+) -> float:
     """What ``found`` leaves of ``right``, and its size."""
     for k in range(len(left.x)):
         left.x[k] = graph.quadratic[k] * found.x[k] - right.x[k]
@@ -131,13 +135,13 @@ def _residual(graph: Graph, scaling: Scaling, system: System, right: Point, foun
 
 @compiled
 def solve(
-    graph: Graph,
+    graph: ConeGraph,
     pattern: Pattern,
     scaling: Scaling,
-    system: System,
-    right: Point,
-    found: Point,
-    left: Point,
+    system: ConeSystem,
+    right: ConePoint,
+    found: ConePoint,
+    left: ConePoint,
     refined: bool,
 ) -> float:
     """Solve for ``found``; return the relative residual, or 0 where it was not asked to look. ``left`` is room."""

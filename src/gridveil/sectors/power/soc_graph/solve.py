@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.sectors.power.soc_graph import interior_point
-from gridveil.sectors.power.soc_graph.layout import Point
+from gridveil.sectors.power.soc_graph.layout import ConePoint
 from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ LARGEST_RESIDUAL = 1e-6
 """Relative to the data of the rows: beyond it prices are not."""
 
 
-class Ending(Enum):
+class GraphEnding(Enum):
     """How the iteration ended."""
 
     CONVERGED = interior_point.CONVERGED
@@ -41,7 +41,7 @@ class Ending(Enum):
 class GraphSolution:
     """The last iterate: its dual objective in $/h, prices of buses and multipliers of the rows of G in $/h per unit."""
 
-    ending: Ending
+    ending: GraphEnding
     iterations: int
     value: float
     gap: float
@@ -75,14 +75,14 @@ def solve_on_graph(lowered: LoweredGrid, demand: Complexes, price: float | None 
     np.add.at(draw[:, 0], at, demand.real)
     np.add.at(draw[:, 1], at, demand.imag)
     rows = len(graph.offset)
-    point = Point(lowered.start_x.copy(), lowered.start_y.copy(), np.zeros(rows), np.zeros(rows))
+    point = ConePoint(lowered.start_x.copy(), lowered.start_y.copy(), np.zeros(rows), np.zeros(rows))
     figures = np.zeros(3)
     ending, iterations = interior_point.run(graph, lowered.order.pattern, draw, point, figures)
     objective, gap, residual = figures.tolist()
     # at a stationary point the Lagrangian is −½xᵀHx + yᵀdraw − zᵀh
     dual = np.sum(draw * point.y) - graph.offset @ point.z - 0.5 * graph.quadratic @ point.x**2
     return GraphSolution(
-        ending=Ending(ending),
+        ending=GraphEnding(ending),
         iterations=iterations,
         value=scale * float(dual) + lowered.constant,
         gap=scale * max(gap, abs(objective - float(dual))),
