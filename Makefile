@@ -3,16 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+KERNELS := $(wildcard src/gridveil/solvers/structured/*.py src/gridveil/sectors/power/soc_graph/*.py src/gridveil/programs/*.py)
 
 .PHONY: install demo test lint typecheck verify bench fuzz docs browser lock clean
 
 install: $(STAMP)
 
-$(STAMP): requirements.lock pyproject.toml
+# Compiled kernels of an older version can neither be loaded nor told apart by numba, so they are removed first.
+$(STAMP): requirements.lock pyproject.toml $(KERNELS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@echo "compiling the structured solver (about a minute, once)"
+	find src -name '*.nb[ic]' -delete
+	@echo "compiling the solver and the relaxation (two minutes, once)"
 	$(BIN)/python -c "from gridveil.solvers.structured import warm_up; warm_up()"
 	touch $@
 
