@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gridveil.core.errors import InputError
 from gridveil.privacy.mechanisms.exact_sampling import SeededEntropy
-from gridveil.privacy.weighted_sum import WeightedSum, exact_dot
+from gridveil.privacy.weighted_sum import WeightedSum, exact_dot, root_above
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
@@ -25,6 +25,14 @@ def test_the_dot_product_is_exact(pairs):
     assert exact_dot(first, second) == sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0))
 
 
+@given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9), st.integers(-1000, 1000))
+def test_a_root_is_rounded_up_and_no_further(square, exponent):
+    square *= Fraction(2) ** exponent
+    root = root_above(square)
+    assert square < root**2 <= square * (1 + Fraction(1, 2**60))
+
+
+@example(weights=[(5e-324, 5e-324)], angle=0.0, position=0)  # where a float hypot is too small
 @given(
     st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=8),
     st.floats(-math.pi, math.pi),

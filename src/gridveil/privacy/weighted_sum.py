@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,7 @@ from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySo
 from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
 from gridveil.privacy.noisy import MechanismFacts
 
-# Covers the rounding of a float hypot, which is below one unit in the last place.
-HYPOT_SLACK = 1 + Fraction(1, 2**50)
+ROOT_BITS = 64  # significant bits of a square root that is rounded up
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,10 +34,15 @@ class WeightedSum:
         if not np.all(np.isfinite(self.weights)) or not np.any(self.weights != 0):
             raise InputError("the weights of a private sum must be finite and not all zero")
 
-    @property
+    @cached_property
     def steepness(self) -> Fraction:
-        """An exact number not below max|y_i|: how much the sum can change per unit of one participant's value."""
-        return Fraction(float(np.max(np.abs(self.weights)))) * HYPOT_SLACK
+        """An exact number not below max|y_i|: how much the sum can change per unit of one participant's value.
+
+        In integers: a float hypot of tiny numbers can be too small by half.
+        """
+        weights = np.atleast_1d(self.weights)
+        parts = zip(np.real(weights).tolist(), np.imag(weights).tolist(), strict=True)
+        return root_above(max(Fraction(real) ** 2 + Fraction(imaginary) ** 2 for real, imaginary in parts))
 
     def mechanism(
         self, *, epsilon: Fraction, alpha: Fraction, entropy: EntropySource = SYSTEM_ENTROPY
@@ -67,6 +72,13 @@ class WeightedSum:
     def exact_value(self, values: NDArray[Any]) -> Fraction:
         """The sum for true values, without any rounding."""
         return exact_dot(np.real(self.weights), np.real(values)) + exact_dot(np.imag(self.weights), np.imag(values))
+
+
+def root_above(square: Fraction) -> Fraction:
+    """A number that is not below the square root, by less than 2^(1 − ROOT_BITS) of it."""
+    short = 2 * ROOT_BITS - square.numerator.bit_length() + square.denominator.bit_length()
+    shift = max(short // 2 + 1, 0)
+    return Fraction(math.isqrt((square.numerator << 2 * shift) // square.denominator) + 1, 1 << shift)
 
 
 def exact_dot(first: NDArray[np.float64], second: NDArray[np.float64]) -> Fraction:
