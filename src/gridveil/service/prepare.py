@@ -63,13 +63,8 @@ class Prepared:
 
     def made_up(self, seed: int = 0, loading: float | None = None) -> tuple[Vector, str]:
         """Data that the network can serve, made from public facts alone: the program's d, and in words how."""
-
-        def nearest(data: Vector) -> Vector | None:
-            found = self.solves.nearest_feasible(data)
-            return found.d if found.converged else None
-
         network, generator = self.public.network, np.random.default_rng(seed)
-        return sector_of(network).simulate(network, self.public.field, nearest, generator, loading)
+        return sector_of(network).simulate(network, self.public.field, self.solves.nearest_data, generator, loading)
 
     @cached_property
     def relaxation_gap(self) -> float:

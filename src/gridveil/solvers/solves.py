@@ -70,6 +70,11 @@ class Solves:
         """HPR without its band: the data nearest to d that have any feasible x at all."""
         return self.backend.nearest(d, None)
 
+    def nearest_data(self, d: Vector) -> Vector | None:
+        """The data nearest to d that have any feasible x; None if none were found."""
+        found = self.nearest_feasible(d)
+        return found.d if found.converged else None
+
     def afresh(self, d: Vector) -> Answer:
         """O(d) from public starts: the flat one, the x of the nearest feasible data, the program's others."""
         return self._from_public_starts(d, self.backend.dispatch(d))

@@ -175,14 +175,8 @@ def simulated_demand(
     """
     if loading is not None and not 0 < loading <= 1:
         raise InputError("the loading must be a share above 0 and up to 1, such as 0.5; correct --loading")
-
-    solves = Solves(backend)
-
-    def nearest(data: Vector) -> Vector | None:
-        found = solves.nearest_feasible(data)
-        return found.d if found.converged else None
-
-    data, words = sector_of(network).simulate(network, field, nearest, np.random.default_rng(seed), loading)
+    solves, generator = Solves(backend), np.random.default_rng(seed)
+    data, words = sector_of(network).simulate(network, field, solves.nearest_data, generator, loading)
     if not solves.afresh(data).converged:
         raise NoReleaseError("found no simulated demands that the network can serve; try another --loading")
     empty: NDArray[Any] = np.zeros(len(field), dtype=complex if field.is_complex else float)
