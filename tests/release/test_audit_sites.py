@@ -12,7 +12,7 @@ AUDIT = ("audit", "tiny.m", "--runs", 2, "--draws", 20000, "--json")
 def test_audit_takes_the_declared_sites(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.m").write_text(two_bus_net().text())
-    made = cli("release", "tiny.m", "--sites", "all", "--budget", 1, "--out", "out", "--quiet")
+    made = cli("release", "tiny.m", "--sites", "all", "--alpha", "0.2MVA", "--budget", 1, "--out", "out", "--quiet")
     assert made.code == 0, made.err
     audited = cli(*AUDIT, "--sites", "all", "--released", "out")
     attacks = json.loads(audited.out)["attacks"]
