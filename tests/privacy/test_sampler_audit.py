@@ -72,7 +72,7 @@ def test_real_draws_fit_on_coarse_lattices(step: Fraction) -> None:
 
 def test_real_scalar_draws_fit() -> None:
     mechanism = ScalarLaplace(epsilon=1, alpha="0.1", step=FINE)
-    assert goodness_of_fit(outputs(mechanism), mechanism, 50_000).p_value > 1e-6  # OpenDP takes no seed
+    assert goodness_of_fit(outputs(mechanism), mechanism, 50_000).p_value > 1e-6
 
 
 # Saboteur 1: float Laplace noise, whose support betrays the input.

@@ -14,8 +14,10 @@ from gridveil.core.errors import InputError
 from gridveil.privacy.mechanisms.exact_sampling import (
     COARSEST_RATE,
     FINEST_RATE,
+    LARGEST_OUTPUT_INDEX,
     EntropySource,
     ExactNumber,
+    RadialLaplaceSampler,
     SystemEntropy,
     positive_fraction,
 )
@@ -111,9 +113,11 @@ class LatticeMechanism(Mechanism):
     def lattice_values(self, index: NDArray[np.int64]) -> NDArray[Any]:
         """Lattice points of an index as floats, shape (n,)."""
 
-    @abstractmethod
     def _noisy_index(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add fresh noise to a lattice index."""
+        """Add fresh noise to a lattice index, shape (n,) or (n, dimension)."""
+        sampler = RadialLaplaceSampler(rate=self.rate, dimension=self.dimension)
+        noisy: NDArray[np.int64] = index + sampler.draw(len(index), self._entropy).reshape(index.shape)
+        return noisy.clip(-LARGEST_OUTPUT_INDEX, LARGEST_OUTPUT_INDEX)
 
     def add_noise(self, values: NDArray[Any]) -> LatticeNoise:
         """Round true values, shape (n,), to the lattice and add independent noise to each index."""

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
 from gridveil.privacy.mechanisms.exact_sampling import (
-    LARGEST_OUTPUT_INDEX,
     SYSTEM_ENTROPY,
     EntropySource,
     ExactNumber,
-    RadialLaplaceSampler,
     nearest_index,
 )
 from gridveil.privacy.mechanisms.lattice import LatticeMechanism
@@ -40,7 +38,6 @@ class PlanarLaplace(LatticeMechanism):
         self, *, epsilon: ExactNumber, alpha: ExactNumber, step: ExactNumber, entropy: EntropySource = SYSTEM_ENTROPY
     ) -> None:
         super().__init__(epsilon=epsilon, alpha=alpha, step=step, cell_diameter=SQRT2_ABOVE, entropy=entropy)
-        self._sampler = RadialLaplaceSampler(rate=self.rate, dimension=self.dimension)
 
     @property
     def expected_square(self) -> float:
@@ -57,10 +54,6 @@ class PlanarLaplace(LatticeMechanism):
     def lattice_values(self, index: NDArray[np.int64]) -> NDArray[np.complex128]:
         """Convert to the lattice points of index pairs, shape (n, 2), as complex floats, shape (n,)."""
         return np.ascontiguousarray(index * float(self.step)).view(np.complex128)[:, 0]
-
-    def _noisy_index(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        noisy: NDArray[np.int64] = index + self._sampler.draw(len(index), self._entropy)
-        return noisy.clip(-LARGEST_OUTPUT_INDEX, LARGEST_OUTPUT_INDEX)
 
 
 def planar_second_moment(rate: float) -> float:
