@@ -51,7 +51,7 @@ browser:
 	command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium >/dev/null)
 
 docs: $(STAMP)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict
 	$(BIN)/python -m pytest -n 2 tests/test_docs.py tests/test_readme.py tests/test_notebooks.py
 
 fuzz: $(STAMP)
