@@ -19,6 +19,7 @@ def test_first_hour(tmp_path):
             "card.yaml",
             "card.html",
             "registry.yaml",
+            "certificate.yaml",
         }
         assert (tmp_path / folder / "curator" / "report.html").stat().st_size > 10_000
         card = yaml.safe_load((tmp_path / folder / "public" / "card.yaml").read_text())

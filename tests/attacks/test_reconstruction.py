@@ -24,10 +24,10 @@ ALPHA = 10.0  # MVA
 
 
 def public_costs(release: PublicRelease) -> list[float]:
-    """Every number on the card that an attacker may take for the true cost, and the edges that it may lie on."""
+    """Every public number that an attacker may take for the true cost, and the edges that it may lie on."""
     fields = card(release)
     target, optimum = fields["cost_target"], float(fields["post_processing"]["optimal_cost"])
-    value, beta, bound = float(target["value"]), float(target["beta"]), fields["certificate"]["cost_lower_bound"]
+    value, beta, bound = float(target["value"]), float(target["beta"]), release.certificate.cost_lower_bound
     return [value, value - beta, value + beta, optimum, optimum - beta, optimum + beta, *([bound] if bound else [])]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from conftest import two_bus_net
 from gridveil.benchmark import opf, registry
+from gridveil.benchmark.command import CommandRow, _CommandEnd, command_rows
 from gridveil.benchmark.growth import fit_power_law, growth_rows
 from gridveil.benchmark.opf import OpfRow, judged
 from gridveil.benchmark.process import supervise
@@ -39,7 +41,7 @@ def test_json_and_files(tmp_path: Path):
         *("--out", str(tmp_path), "--json"),
     )
     found = json.loads(text)
-    assert set(found) == {"machine", "tolerances", "results", "releases", "growth"}
+    assert set(found) == {"machine", "tolerances", "results", "releases", "commands", "growth"}
     assert [(row["case"], row["solver"], row["status"]) for row in found["results"]] == [
         ("veil2", "structured", "converged"),
         ("veil2", "ipopt", "converged"),
@@ -54,17 +56,48 @@ def test_json_and_files(tmp_path: Path):
         assert (row["status"], row["seeds"], row["failures"]) == ("done", 2, 0)
         assert row["ratio"] == pytest.approx(row["median_seconds"] / row["ipopt_seconds"])
     assert [row["alpha"] for row in found["releases"]] == [0.1, 1.0]
+    (command,) = found["commands"]
+    assert (command["status"], command["caches"], command["seed"], command["note"]) == ("done", "warm", 5, "")
+    assert 0 < command["public_seconds"] < command["total_seconds"] and command["empty_seconds"] > 0
+    assert command["ipopt_seconds"] == found["results"][1]["solve_seconds"] and 60 < command["peak_mb"] < 2000
     assert json.loads((tmp_path / "results.json").read_text()) == found
-    assert (tmp_path / "results.md").read_text().count("| veil2 |") == 4
+    assert (tmp_path / "results.md").read_text().count("| veil2 |") == 5
     assert (tmp_path / "bench.svg").read_text().startswith("<?xml")
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_who_is_slow_is_stopped_and_has_a_row():
-    text = run("--cases", "veil2", "--solvers", "ipopt", "--no-releases", "--limit", "0.05", "--json")
+    text = run("--cases", "veil2", "--solvers", "ipopt", "--no-releases", "--no-command", "--limit", "0.05", "--json")
     (row,) = json.loads(text)["results"]
     assert (row["status"], row["cost"], row["solve_seconds"]) == ("time limit", None, None)
     assert row["note"].startswith("stopped after 0.05 s")
+
+
+def test_a_command_that_is_slow_or_fails_has_a_row(tmp_path: Path):
+    case = public_case("veil2")
+    (slow,) = command_rows(case, repeats=1, limit=0.2, cold=False, ipopt_seconds=None)
+    assert (slow.status, slow.public_seconds, slow.total_seconds) == ("time limit", None, None)
+    missing = replace(case, source=str(tmp_path / "gone.m"))
+    (failed,) = command_rows(missing, repeats=1, limit=60.0, cold=False, ipopt_seconds=None)
+    assert failed.status == "failed" and "code 2" in failed.note and "gone.m" in failed.note
+
+
+def test_a_cold_command_compiles_and_leaves_the_kernels_on_disk_alone(monkeypatch: pytest.MonkeyPatch):
+    seen: list[dict[str, str]] = []
+
+    def watch(command, environment, awaited, errors, limit):
+        errors.touch()
+        seen.append(dict(environment))
+        return _CommandEnd(code=0, public=1.0, total=2.0, peak_mb=3.0)
+
+    monkeypatch.setattr("gridveil.benchmark.command._watch", watch)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "usual")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    rows = command_rows(public_case("veil2"), repeats=2, limit=60.0, cold=True, ipopt_seconds=0.5)
+    assert [(row.caches, row.repeats) for row in rows] == [("warm", 2), ("cold", 1)]
+    assert [environment["NUMBA_CACHE_DIR"] for environment in seen[:2]] == ["usual", "usual"]
+    assert len(seen) == 3 and seen[2]["NUMBA_CACHE_DIR"] != "usual"
+    assert all("PYTHONDONTWRITEBYTECODE" not in environment for environment in seen)
 
 
 def test_what_hangs_is_killed_with_its_children(tmp_path: Path):
@@ -89,7 +122,9 @@ def test_who_crashes_has_a_row(monkeypatch: pytest.MonkeyPatch):
 def test_who_is_not_installed_has_a_row(monkeypatch: pytest.MonkeyPatch):
     absent = registry.ContestantEntry(title="", module="", contestant="", needs=("no_such_package",), tolerances="")
     monkeypatch.setitem(registry.ALL, "pypower", absent)
-    (row,) = json.loads(run("--cases", "veil2", "--solvers", "pypower", "--no-releases", "--json"))["results"]
+    (row,) = json.loads(run("--cases", "veil2", "--solvers", "pypower", "--no-releases", "--no-command", "--json"))[
+        "results"
+    ]
     assert (row["status"], row["note"], row["cost"]) == ("not installed", "needs no_such_package", None)
 
 
@@ -129,7 +164,13 @@ def test_growth_recovers_a_known_exponent():
     releases = [
         ReleaseRow(case="c", buses=n, alpha=1.0, status="done", median_seconds=2e-4 * n**0.9) for n in buses[:3]
     ]
-    opf_fit, release_fit = growth_rows([*rows, _row("y", 1.0)], releases)
+    commands = [
+        CommandRow(case="c", buses=n, caches=caches, repeats=1, public_seconds=factor * n**0.7)
+        for n in (14, 300, 9241)
+        for caches, factor in (("warm", 0.1), ("cold", 100.0 * n))
+    ]
+    opf_fit, release_fit, command_fit = growth_rows([*rows, _row("y", 1.0)], releases, commands)
+    assert (command_fit.quantity, command_fit.exponent) == ("command, published", pytest.approx(0.7))
     assert (opf_fit.solver, opf_fit.points, opf_fit.largest) == ("x", 4, 9241)
     assert opf_fit.exponent == pytest.approx(1.21)
     assert (release_fit.quantity, release_fit.alpha) == ("release", 1.0)

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from gridveil.core.errors import InputError
 from gridveil.privacy.mechanisms import exact_sampling
 from gridveil.privacy.mechanisms.exact_sampling import suggested_step
-from gridveil.privacy.mechanisms.planar_laplace import SERIES_RATE, SQRT2_ABOVE, PlanarLaplace, planar_second_moment
+from gridveil.privacy.mechanisms.planar_laplace import (
+    LATTICE_SUMS,
+    SERIES_RATE,
+    SQRT2_ABOVE,
+    PlanarLaplace,
+    planar_second_moment,
+)
 
 parameters = st.fractions(min_value="1/100", max_value=20, max_denominator=1000)
 
@@ -87,6 +93,15 @@ def test_adjacent_loads_are_indistinguishable(
     index = mechanism.lattice_index(np.array([load, other]))
     displacement = [int(part) for part in index[1] - index[0]]
     assert mechanism.rate**2 * sum(part**2 for part in displacement) <= epsilon**2
+
+
+@pytest.mark.parametrize("power", LATTICE_SUMS)
+def test_lattice_sums_against_zeta_functions(power: int) -> None:
+    from scipy.special import zeta
+
+    half = power / 2
+    beta = 4**-half * (zeta(half, 0.25) - zeta(half, 0.75))
+    assert LATTICE_SUMS[power] == pytest.approx(4 * zeta(half) * beta, rel=1e-14)
 
 
 def brute_force_second_moment(rate: float) -> float:

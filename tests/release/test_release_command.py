@@ -44,7 +44,7 @@ def test_simulation_ends_verified_and_keeps_its_cost(cli, tmp_path, seed):
     assert abs(report["cost_error"]) <= 0.01
     assert sorted(report["files"]) == [
         "curator/demands.csv", "curator/draw.json", "curator/report.html", "curator/report.json", "simulation/card.html",
-        "simulation/card.yaml", "simulation/network.m", "simulation/registry.yaml",
+        "simulation/card.yaml", "simulation/certificate.yaml", "simulation/network.m", "simulation/registry.yaml",
     ]  # fmt: skip
     written = load_case(str(tmp_path / "out" / "simulation" / "network.m"))
     assert optimum(written).cost == pytest.approx(report["cost"], rel=1e-6)
@@ -67,7 +67,7 @@ def test_a_simulation_says_so_and_stays_out_of_public(cli, tmp_path):
 def test_the_same_seed_gives_the_same_files(cli, tmp_path):
     for name in ("one", "two"):
         run(cli, "veil9", tmp_path / name, "--seed", 5)
-    for file in ("network.m", "card.yaml", "card.html", "registry.yaml"):
+    for file in ("network.m", "card.yaml", "card.html", "registry.yaml", "certificate.yaml"):
         assert (tmp_path / "one/simulation" / file).read_bytes() == (tmp_path / "two/simulation" / file).read_bytes()
 
 

@@ -167,7 +167,7 @@ def test_equal_noisy_demands_give_equal_public_folders_with_their_page(tmp_path)
         public = tmp_path / name / "public"
         folders.append({path.name: path.read_bytes() for path in sorted(public.iterdir())})
         reports.append(curator_page(made, one, ledger=None, places=Places()))
-    assert set(folders[0]) == {"network.m", "card.yaml", "card.html", "registry.yaml"}
+    assert set(folders[0]) == {"network.m", "card.yaml", "card.html", "registry.yaml", "certificate.yaml"}
     assert folders[0] == folders[1] and reports[0] != reports[1]
 
 
@@ -181,8 +181,8 @@ def test_a_release_survives_pages_that_cannot_be_made(cli, tmp_path, monkeypatch
     report = json.loads(result.out)
     assert result.code == 0 and report["status"] == "verified"
     assert report["files"] == [
-        "curator/demands.csv", "curator/draw.json", "curator/report.json", "simulation/card.yaml", "simulation/network.m",
-        "simulation/registry.yaml",
+        "curator/demands.csv", "curator/draw.json", "curator/report.json", "simulation/card.yaml",
+        "simulation/certificate.yaml", "simulation/network.m", "simulation/registry.yaml",
     ]  # fmt: skip
     assert result.err.count("\n") == 2 and "the curator's report could not be created (ValueError)" in result.err
     assert "4321" not in result.err and "ACME" not in result.err

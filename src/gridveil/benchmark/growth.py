@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gridveil.benchmark.command import WARM, CommandRow
 from gridveil.benchmark.opf import CONVERGED, OpfRow
 from gridveil.benchmark.releases import DONE, ReleaseRow
 
@@ -30,7 +31,7 @@ FEWEST_POINTS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class GrowthRow:
-    """seconds ≈ seconds_at_1000 · (buses / 1000)^exponent, of O(d) (α is None) or of the median release at one α."""
+    """seconds ≈ seconds_at_1000 · (buses / 1000)^exponent, of O(d), of the median release at one α, or of the whole command."""
 
     quantity: str
     solver: str
@@ -48,8 +49,10 @@ def fit_power_law(buses: Sequence[int], seconds: Sequence[float]) -> tuple[float
     return float(exponent), float(np.exp(level))
 
 
-def growth_rows(results: Sequence[OpfRow], releases: Sequence[ReleaseRow]) -> list[GrowthRow]:
-    """Fit every solver's O(d) and each α's releases, where at least three sizes were solved."""
+def growth_rows(
+    results: Sequence[OpfRow], releases: Sequence[ReleaseRow], commands: Sequence[CommandRow] = ()
+) -> list[GrowthRow]:
+    """Fit every solver's O(d), each α's releases and the whole command, where at least three sizes were solved."""
     series: dict[tuple[str, str, float | None], list[tuple[int, float]]] = {}
     for row in results:
         if row.status == CONVERGED and row.solve_seconds:
@@ -58,6 +61,10 @@ def growth_rows(results: Sequence[OpfRow], releases: Sequence[ReleaseRow]) -> li
         if release.status == DONE and release.median_seconds:
             key = ("release", "structured", release.alpha)
             series.setdefault(key, []).append((release.buses, release.median_seconds))
+    for command in commands:
+        if command.public_seconds and command.caches == WARM:
+            points = series.setdefault(("command, published", "structured", None), [])
+            points.append((command.buses, command.public_seconds))
     return [_fitted(*key, points) for key, points in series.items() if len({n for n, _ in points}) >= FEWEST_POINTS]
 
 

@@ -54,9 +54,14 @@ def supervise(command: Sequence[str], limit: float | None, errors: Path) -> Proc
         except subprocess.TimeoutExpired:
             return ProcessEnd(code=None, peak_mb=peak_mb(process.pid))
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads its own group, and the group with it, if it still runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def peak_mb(pid: int | None = None) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gridveil.benchmark.command import CommandRow
 from gridveil.benchmark.growth import GrowthRow
 from gridveil.benchmark.opf import OpfRow
 from gridveil.benchmark.releases import ReleaseRow
@@ -35,6 +36,7 @@ class BenchResults:
     tolerances: Mapping[str, str]
     results: Sequence[OpfRow]
     releases: Sequence[ReleaseRow]
+    commands: Sequence[CommandRow]
     growth: Sequence[GrowthRow]
 
     def as_dict(self) -> dict[str, Any]:
@@ -44,6 +46,7 @@ class BenchResults:
             "tolerances": dict(self.tolerances),
             "results": [asdict(row) for row in self.results],
             "releases": [asdict(row) for row in self.releases],
+            "commands": [asdict(row) for row in self.commands],
             "growth": [asdict(row) for row in self.growth],
         }
 
@@ -52,6 +55,8 @@ class BenchResults:
         found = [opf_table(self.results)]
         if self.releases:
             found.append(release_table(self.releases))
+        if self.commands:
+            found.append(command_table(self.commands))
         if self.growth:
             found.append(growth_table(self.growth))
         return found
@@ -62,10 +67,13 @@ class BenchResults:
         found = [brief_opf_table([row for row in self.results if row.case == case]) for case in cases]
         if self.releases:
             found.append(brief_release_table(self.releases))
+        if self.commands:
+            found.append(command_table(self.commands))
         if self.growth:
             found.append(growth_table(self.growth))
         notes = [[row.case, row.solver, row.note] for row in self.results if row.note]
         notes += [[row.case, f"release, α = {row.alpha:g}", row.note] for row in self.releases if row.note]
+        notes += [[row.case, f"command, {row.caches}", row.note] for row in self.commands if row.note]
         if notes:
             found.append(ResultTable(title="Notes", headings=("case", "solver", "note"), rows=notes))
         return found
@@ -190,6 +198,29 @@ def release_table(rows: Sequence[ReleaseRow]) -> ResultTable:
                 _number(row.ratio, ".2f"),
                 _number(row.peak_mb, ".0f"),
                 row.note,
+            ]
+            for row in rows
+        ],
+    )
+
+
+def command_table(rows: Sequence[CommandRow]) -> ResultTable:
+    """The whole command: one line per case and state of the caches, relative to an empty process."""
+    return ResultTable(
+        title=f"gridveil release --seed {rows[0].seed}: until the folder is public, and to the end",
+        headings=("case", "buses", "kernels", "status", "published", "end", "import", "×", "Ipopt O(d)", "MB"),
+        rows=[
+            [
+                row.case,
+                str(row.buses),
+                row.caches,
+                row.status,
+                seconds_text(row.public_seconds),
+                seconds_text(row.total_seconds),
+                seconds_text(row.empty_seconds),
+                _ratio(row.public_seconds, row.empty_seconds),
+                seconds_text(row.ipopt_seconds),
+                _number(row.peak_mb, ".0f"),
             ]
             for row in rows
         ],

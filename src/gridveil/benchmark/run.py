@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gridveil.benchmark.command import CommandRow, command_rows
 from gridveil.benchmark.growth import growth_rows
 from gridveil.benchmark.machine import machine_facts
 from gridveil.benchmark.opf import OpfRow, judged, opf_row
@@ -18,6 +19,7 @@ from gridveil.sectors.builtin import SHIPPED, pglib_folder
 
 Tell = Callable[[str], None]
 
+IPOPT = "ipopt"
 SMALL_CASES = ("case14_ieee", "case118_ieee", "case300_ieee")
 
 
@@ -32,6 +34,8 @@ class BenchSettings:
     releases: bool
     seeds: int
     growth: bool
+    command: bool = False
+    cold: bool = False
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -44,7 +48,7 @@ class BenchSettings:
     @property
     def compiled_code(self) -> bool:
         """Whether anything to be measured needs the structured solver."""
-        return self.releases or not {"structured", FOLLOWER}.isdisjoint(self.solvers)
+        return self.releases or self.command or not {"structured", FOLLOWER}.isdisjoint(self.solvers)
 
 
 def default_cases() -> list[str]:
@@ -59,8 +63,10 @@ def run_bench(settings: BenchSettings, tell: Tell) -> BenchResults:
         measure_apart({"task": "warm up"}, None)
     results: list[OpfRow] = []
     releases: list[ReleaseRow] = []
+    commands: list[CommandRow] = []
     for case in cases:
-        results += _measure_case(case, settings, tell)
+        measured = _measure_case(case, settings, tell)
+        results += measured
         if settings.releases:
             found = release_rows(case, settings.seeds, settings.repeats, settings.limit)
             releases += found
@@ -68,13 +74,30 @@ def run_bench(settings: BenchSettings, tell: Tell) -> BenchResults:
                 tell(
                     f"{row.case}, releases at alpha {row.alpha:g}: {row.status}, median {seconds_text(row.median_seconds)}"
                 )
+        if settings.command:
+            # Compiling is the same for all cases, so one of them is measured without compiled kernels.
+            runs = _measure_command(case, settings, measured, cold=settings.cold and case is cases[0])
+            commands += runs
+            for run in runs:
+                tell(
+                    f"{run.case}, whole command, {run.caches}: {run.status}, published {seconds_text(run.public_seconds)}, "
+                    f"end {seconds_text(run.total_seconds)}, import alone {seconds_text(run.empty_seconds)}"
+                )
     return BenchResults(
         machine=machine_facts(),
         tolerances={name: ALL[name].tolerances for name in settings.solvers},
         results=results,
         releases=releases,
-        growth=growth_rows(results, releases) if settings.growth else [],
+        commands=commands,
+        growth=growth_rows(results, releases, commands) if settings.growth else [],
     )
+
+
+def _measure_command(
+    case: BenchCase, settings: BenchSettings, measured: Sequence[OpfRow], *, cold: bool
+) -> list[CommandRow]:
+    ipopt = next((row.solve_seconds for row in measured if row.solver == IPOPT), None)
+    return command_rows(case, repeats=settings.repeats, limit=settings.limit, cold=cold, ipopt_seconds=ipopt)
 
 
 def _measure_case(case: BenchCase, settings: BenchSettings, tell: Tell) -> list[OpfRow]:

@@ -39,6 +39,12 @@ def bench(
             "--growth", help="Fit how time grows with size; without --cases, on 14 to 13 659 buses (takes hours)."
         ),
     ] = False,
+    command: Annotated[
+        bool, typer.Option(help="Also time the whole command, from its start to the published folder.")
+    ] = True,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Time the first case's command without compiled kernels too (minutes).")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for results.json, results.md and the plot.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -58,6 +64,8 @@ def bench(
         releases=releases,
         seeds=seeds,
         growth=growth,
+        command=command,
+        cold=cold,
     )
     if out is not None:
         make_folder(out)

@@ -15,8 +15,9 @@ from gridveil.cli.bench_commands import bench
 from gridveil.cli.case_commands import inspect, solve
 from gridveil.cli.explore_commands import explore
 from gridveil.cli.options import with_shared_options
-from gridveil.cli.output import OutputMode, output, output_mode, set_output_mode, warn
+from gridveil.cli.output import OutputMode, console, output_mode, set_output_mode, warn
 from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
+from gridveil.cli.quick_options import QuickCommand, QuickGroup
 from gridveil.cli.release_commands import release
 from gridveil.cli.study_commands import study_app
 from gridveil.cli.study_output_commands import register as register_study_output
@@ -27,6 +28,7 @@ WIDEST_HELP = 110  # columns
 PACKAGE = Path(gridveil.__file__).parent
 
 app = typer.Typer(
+    cls=QuickGroup,
     add_completion=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -38,7 +40,7 @@ ledger_app = typer.Typer(no_args_is_help=True, help="Privacy budget of a data se
 
 def _version(show: bool) -> None:
     if show:
-        output.print(f"gridveil {__version__}")
+        console().print(f"gridveil {__version__}")
         raise typer.Exit
 
 
@@ -55,7 +57,7 @@ def root(
 
 
 for command in (inspect, solve, explore, release, audit, bench):
-    app.command()(with_shared_options(command))
+    app.command(cls=QuickCommand)(with_shared_options(command))
 ledger_app.command("show")(with_shared_options(ledger_show))
 ledger_app.command("create")(with_shared_options(ledger_create))
 app.add_typer(ledger_app, name="ledger")

@@ -5,21 +5,37 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Solver
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
 COLOURS = None if os.environ.get("NO_COLOR") else "auto"
 
-output = Console(color_system=COLOURS)  # type: ignore[arg-type]
+STARTED = time.perf_counter()  # of the command, but for the interpreter's own start
+
+
+@cache
+def console() -> Console:
+    """Standard output; a library of some size, which commands with --json do not need."""
+    from rich.console import Console
+
+    return Console(color_system=COLOURS)  # type: ignore[arg-type]
+
+
+def seconds_since_start() -> float:
+    """The user's clock: how long the command has run."""
+    return time.perf_counter() - STARTED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +95,9 @@ def show(report: Mapping[str, object], as_json: bool, title: str) -> None:
     if as_json:
         sys.stdout.write(json.dumps(report, allow_nan=False) + "\n")
         return
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=Text(title, "bold"), show_header=False, title_justify="left", title_style="", box=None)
     table.add_column(style="cyan")
     table.add_column()
@@ -89,6 +108,9 @@ def show(report: Mapping[str, object], as_json: bool, title: str) -> None:
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
     """Print a table with a header, right-aligned."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=Text(title, "bold"), title_justify="left", title_style="", box=None, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
@@ -100,7 +122,7 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str)
 def print_result(renderable: Table | str) -> None:
     """Print on standard output, unless the command is quiet."""
     if not output_mode().quiet:
-        output.print(renderable)
+        console().print(renderable)
 
 
 def make_folder(folder: Path) -> None:

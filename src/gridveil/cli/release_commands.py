@@ -19,7 +19,7 @@ from gridveil.cli.options import (
     SolverOption,
     sites_rule,
 )
-from gridveil.cli.output import announce_compilation, show, step, warn
+from gridveil.cli.output import announce_compilation, note, seconds_since_start, show, step, warn
 from gridveil.cli.progress import progress
 from gridveil.core.choices import CostTargetMode, DemandBounds
 from gridveil.core.errors import InputError
@@ -135,9 +135,11 @@ def release(
     with progress(f"releasing {loaded.name}"):
         step("drawing noise and repairing")
         made = make_release(loaded, settings, account, reuse=draw, keep=lambda drawn: keep_draw(drawn, curator, out))
-        step("writing the network and checking it, and the pages")
-        publish(made, loaded, out, simulation_as_public=simulation, card_page=_card_page)
-        _write_report(made, loaded, out, case, book)
+        step("writing the network and checking it")
+        publish(made, loaded, out, simulation_as_public=simulation, card_page=_card_page, published=_say_published)
+        report = _write_report(made, loaded, out, case, book)
+    if report is not None:
+        note(f"certificate and report: {report} ({seconds_since_start():.1f} s)")
     show(summary(made) | {"files": list_files(out)}, as_json, case)
 
 
@@ -145,6 +147,10 @@ def _with_promise(settings: ReleaseSettings, epsilon: str, alpha: str) -> Releas
     from dataclasses import replace
 
     return replace(settings, epsilon=epsilon, alpha=f"{alpha}pu")
+
+
+def _say_published(folder: Path) -> None:
+    note(f"published: {folder} ({seconds_since_start():.1f} s); certificate and report follow")
 
 
 def _card_page(card: Mapping[str, object]) -> str | None:
@@ -158,7 +164,7 @@ def _card_page(card: Mapping[str, object]) -> str | None:
     return _or_warn(make, "card.html")
 
 
-def _write_report(made: Release, loaded: Case, out: Path, case: str, ledger: Ledger | None) -> None:
+def _write_report(made: Release, loaded: Case, out: Path, case: str, ledger: Ledger | None) -> Path | None:
     """Write the curator's report; the release is already verified and published, and does not depend on it."""
 
     def make() -> Path:
@@ -168,7 +174,7 @@ def _write_report(made: Release, loaded: Case, out: Path, case: str, ledger: Led
 
         return write_curator_page(made, loaded, out / CURATOR, ledger=ledger, places=read_places(case))
 
-    _or_warn(make, "the curator's report")
+    return _or_warn(make, "the curator's report")
 
 
 def _or_warn(make: Callable[[], Made], what: str) -> Made | None:

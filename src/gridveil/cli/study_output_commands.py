@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridveil.cli.options import JsonOption, split_list, with_shared_options
-from gridveil.cli.output import make_folder, note, output, output_mode, show
+from gridveil.cli.output import console, make_folder, note, output_mode, show
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method
 
@@ -78,8 +78,8 @@ def table(
     if out is not None:
         _write(out, _as_text(made, table_format))
         note(f"wrote {out}")
-    elif table_format is TableFormat.TERMINAL and output.is_terminal and not as_json and not output_mode().quiet:
-        print_tables(made, output)
+    elif table_format is TableFormat.TERMINAL and console().is_terminal and not as_json and not output_mode().quiet:
+        print_tables(made, console())
     elif not as_json and not output_mode().quiet:
         sys.stdout.write(_as_text(made, table_format))
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.programs.kernel import compiled
+from gridveil.programs.kernel import compiled, entry
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -56,7 +56,7 @@ def _adjacency(n_bus: int, branch_from: Ints, branch_to: Ints) -> tuple[Ints, In
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), neighbour[proper].astype(np.int64)
 
 
-@compiled
+@entry
 def _minimum_degree(n_bus: int, ptr: Ints, neighbours: Ints, last: Bools) -> tuple[Ints, Ints, Ints]:
     """Exact minimum degree on explicit elimination graphs, with buckets of equal degree as linked lists."""
     adjacency = [neighbours[ptr[bus] : ptr[bus + 1]].copy() for bus in range(n_bus)]
@@ -126,7 +126,7 @@ def _leave_bucket(bus: int, bucket: Ints, head: Ints, after: Ints, before: Ints)
         before[after[bus]] = before[bus]
 
 
-@compiled
+@entry
 def _update_targets(n_bus: int, col_ptr: Ints, row: Ints) -> Ints:
     """Block index of (row b, column row a) for each pair a < b of row blocks in each column."""
     total = 0

@@ -16,12 +16,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import clarabel
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+
+from gridveil.core.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import clarabel
+    from scipy import sparse
+else:
+    sparse = lazy_module("scipy.sparse")
+    clarabel = lazy_module("clarabel")
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -151,7 +158,7 @@ class ConicProgram:
         """
         rows, layout = stacked or self.stacked()
         solution = self._run(rows, layout, scale)
-        if solution.status not in _ENDINGS:
+        if str(solution.status) not in _ENDINGS:
             return None
         z = scale * layout.into_dual_cone(np.array(solution.z))
         count, size = layout.families[-1]
@@ -182,8 +189,8 @@ class ConicProgram:
         status, value, margin = BoundStatus.FAILED, None, math.nan
         if np.all(np.isfinite(z)):
             z = layout.into_dual_cone(z)
-            if solution.status in _ENDINGS:
-                status = _ENDINGS[solution.status]
+            if str(solution.status) in _ENDINGS:
+                status = _ENDINGS[str(solution.status)]
                 value = self.safe_value(matrix, offset, scale * z)
                 margin = scale * float(solution.obj_val_dual) + self.constant - value
             elif solution.status == clarabel.SolverStatus.PrimalInfeasible and self.excludes(matrix, offset, z):
@@ -237,11 +244,12 @@ class ConicProgram:
 
 
 _ENDINGS = {
-    clarabel.SolverStatus.Solved: BoundStatus.SOLVED,
-    clarabel.SolverStatus.AlmostSolved: BoundStatus.INACCURATE,
-    clarabel.SolverStatus.InsufficientProgress: BoundStatus.INACCURATE,
-    clarabel.SolverStatus.MaxIterations: BoundStatus.INACCURATE,
+    "Solved": BoundStatus.SOLVED,
+    "AlmostSolved": BoundStatus.INACCURATE,
+    "InsufficientProgress": BoundStatus.INACCURATE,
+    "MaxIterations": BoundStatus.INACCURATE,
 }
+"""By the name of Clarabel's status."""
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.lazy import lazy_module
 from gridveil.programs.program import ParametricProgram
+
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,11 +58,18 @@ def assemble(
         g=ca.vertcat(*(r.expression for r in rows)),
         g_lower=np.concatenate([r.lower for r in rows]),
         g_upper=np.concatenate([r.upper for r in rows]),
-        x_lower=np.concatenate([v.lower for v in variables]),
-        x_upper=np.concatenate([v.upper for v in variables]),
-        x_start=np.concatenate([v.start for v in variables]),
+        **limits(variables),
         **more,
     )
+
+
+def limits(variables: Sequence[Variable]) -> dict[str, Any]:
+    """Limits and start of x, which holds these families one after the other."""
+    return {
+        "x_lower": np.concatenate([v.lower for v in variables]),
+        "x_upper": np.concatenate([v.upper for v in variables]),
+        "x_start": np.concatenate([v.start for v in variables]),
+    }
 
 
 def equal_to_zero(expression: ca.MX) -> Rows:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.lazy import lazy_module
 from gridveil.programs.nlp import Bounds, NlpSolution, NlpSolver, Status, Trust
 from gridveil.programs.program import ParametricProgram
+
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
 
 Vector = NDArray[np.float64]
 

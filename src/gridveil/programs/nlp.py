@@ -6,13 +6,17 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.programs.interrupt import InterruptWatch
+from gridveil.core.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
 
 Vector = NDArray[np.float64]
 
@@ -123,6 +127,8 @@ class NlpSolver:
         self._barrier = "adaptive" if adaptive else "monotone"
         self._problem: dict[str, Any] = {"x": x, "p": p, "f": ca.densify(f), "g": g}
         self._print_level = 5 if verbose else 0
+        from gridveil.programs.interrupt import InterruptWatch  # its base class is CasADi's
+
         self._watch = InterruptWatch(n_x=x.numel(), n_g=g.numel(), n_p=p.numel())
 
     @cached_property

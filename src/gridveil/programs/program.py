@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
+from gridveil.core.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
 
 Vector = NDArray[np.float64]
+
+_WRITTEN = ("x", "d", "cost", "g", "g_lower", "g_upper", "proxy")
+"""What a deferred program writes when it is asked for."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,6 +35,8 @@ class ParametricProgram:
     sum is the natural proxy (and the default); capacities lower it: minus the sum.
     ``adaptive_barrier`` lets Ipopt choose its barrier at each step: slower on power flow, far more reliable on gas flow.
     ``d_lower`` and ``d_upper`` bound the data that may be released; the paper's setting is no bounds.
+
+    A program may be ``deferred``: it knows its sizes, limits and start, and writes its expressions when they are asked for.
     """
 
     name: str
@@ -38,31 +49,52 @@ class ParametricProgram:
     x_lower: Vector
     x_upper: Vector
     x_start: Vector
-    proxy: ca.MX = None  # type: ignore[assignment]
+    # A factory, as a default would become a class attribute, which hides a deferred proxy.
+    proxy: ca.MX = field(default_factory=lambda: None)  # type: ignore[assignment]
     d_lower: Vector = field(default=None)  # type: ignore[arg-type]
     d_upper: Vector = field(default=None)  # type: ignore[arg-type]
     cost_unit: str = "cost"
     adaptive_barrier: bool = False
     more_starts: tuple[Callable[[Vector], Vector], ...] = ()
 
+    @classmethod
+    def deferred(cls, *, n_d: int, write: Callable[[], ParametricProgram], **numbers: Any) -> ParametricProgram:
+        """A program whose expressions, and the limits of its rows, come from ``write`` when they are first asked for.
+
+        ``numbers`` are all other fields. A solver that works from arrays never asks.
+        """
+        program = cls.__new__(cls)
+        plain = {one.name: one.default for one in fields(cls) if one.default is not MISSING}
+        for name, value in {**plain, **numbers, "_write": write, "_n_d": n_d}.items():
+            object.__setattr__(program, name, value)
+        program._check_numbers(("x", len(program.x_start)), ("d", n_d))
+        return program
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _WRITTEN or "_write" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        written = self._write()
+        if (written.n_x, written.n_d) != (self.n_x, self.n_d):
+            raise InputError(f"program {self.name}: its expressions have other sizes than were announced")
+        for one in _WRITTEN:
+            object.__setattr__(self, one, getattr(written, one))
+        return getattr(self, name)
+
     def __post_init__(self) -> None:
         if self.proxy is None:
             object.__setattr__(self, "proxy", ca.sum1(self.d))
-        if self.d_lower is None:
-            object.__setattr__(self, "d_lower", np.full(self.d.numel(), -np.inf))
-        if self.d_upper is None:
-            object.__setattr__(self, "d_upper", np.full(self.d.numel(), np.inf))
         self._check_symbols()
-        for rows, names in (
-            (self.n_x, ("x_lower", "x_upper", "x_start")),
-            (self.n_g, ("g_lower", "g_upper")),
-            (self.n_d, ("d_lower", "d_upper")),
-        ):
-            for name in names:
-                self._check_vector(name, rows)
-        for kind in ("x", "g", "d"):
+        self._check_numbers(("x", self.n_x), ("g", self.n_g), ("d", self.n_d))
+
+    def _check_numbers(self, *sizes: tuple[str, int]) -> None:
+        for kind, size in sizes:
+            for end in ("lower", "upper"):
+                if kind == "d" and getattr(self, f"d_{end}") is None:
+                    object.__setattr__(self, f"d_{end}", np.full(size, -np.inf if end == "lower" else np.inf))
+                self._check_vector(f"{kind}_{end}", size)
             if np.any(getattr(self, f"{kind}_lower") > getattr(self, f"{kind}_upper")):
                 raise InputError(f"program {self.name}: {kind}_lower exceeds {kind}_upper; swap or widen the bounds")
+        self._check_vector("x_start", len(self.x_lower))
         if not np.all(np.isfinite(self.x_start)):
             raise InputError(f"program {self.name}: x_start must be finite; give a number for each variable")
 
@@ -95,12 +127,12 @@ class ParametricProgram:
     @property
     def n_x(self) -> int:
         """Number of decision variables."""
-        return int(self.x.numel())
+        return len(self.x_lower) if "x" not in self.__dict__ else int(self.x.numel())
 
     @property
     def n_d(self) -> int:
         """Number of sensitive data."""
-        return int(self.d.numel())
+        return int(self.__dict__.get("_n_d") or self.d.numel())
 
     @property
     def n_g(self) -> int:

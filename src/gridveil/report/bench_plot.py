@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gridveil.benchmark.command import WARM
 from gridveil.benchmark.results import BenchResults, seconds_text
 from gridveil.report.style import Colour, figure_style, new_figure, save_figure
 
@@ -42,7 +43,7 @@ class Series:
 
 
 def bench_series(found: BenchResults) -> list[Series]:
-    """One series per contestant, and one per α of the releases."""
+    """One series per contestant, one per α of the releases, and one of the whole command."""
     lines = []
     for solver, (colour, marker) in LOOK.items():
         rows = [row for row in found.results if row.solver == solver and row.solve_seconds and row.cost is not None]
@@ -58,6 +59,9 @@ def bench_series(found: BenchResults) -> list[Series]:
             lines.append(
                 Series(label=f"release, α = {alpha:g}", colour=RELEASES, marker="X", dashes=dashes, points=points)
             )
+    published = [(row.buses, row.public_seconds) for row in found.commands if row.public_seconds and row.caches == WARM]
+    if published:
+        lines.append(Series(label="command, published", colour=Colour.BLACK, marker="s", dashes="--", points=published))
     return lines
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
@@ -11,53 +10,59 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.result import Step, StepKind
 from gridveil.core.band import CostTarget
-from gridveil.report.style import GRID, PAPER, QUIET, Colour, Role, figure_svg, new_figure
+from gridveil.report.style import GRID, QUIET, Colour, Role
+from gridveil.report.svg import Chart, Scale, span
 from gridveil.sectors.view import BarsBeforeAndAfter, Figure, SortedValues
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 Floats = NDArray[np.float64]
 
-MANY_POINTS = 3000  # from here points are drawn as pixels: an element each would be too much for a page
 MOST_PAIRS = 16
 LONGEST_NAME = 22
+DASHED, DOTTED = "6 4", "1.5 3"
+HEIGHT_OF_TWO = 278.0  # px: figures that stand side by side
 
 
 def demand_scatter(name: str, true: Floats, released: Floats, unit: str, alpha: float) -> Markup:
     """True against released demands, with the strip of ±α around equality."""
-    figure, axes = new_figure()
-    low, high = _range(np.concatenate([true, released]))
+    low, high = span(np.concatenate([true, released]))
+    chart = Chart(
+        title=name,
+        x=Scale(low=low, high=high, label=f"true ({unit})"),
+        y=Scale(low=low, high=high, label=f"released ({unit})"),
+    )
     ends = np.array([low, high])
-    axes.fill_between(ends, ends - alpha, ends + alpha, color=Role.BAND, alpha=0.15, linewidth=0, label="±α")
-    axes.plot(ends, ends, color=QUIET, linewidth=0.9)
-    axes.plot(
-        true, released, "o", color=Role.RELEASED, markersize=_marker_size(len(true)), markeredgecolor=PAPER,
-        markeredgewidth=0.4, alpha=0.85, label="one site", rasterized=len(true) > MANY_POINTS,
-    )  # fmt: skip
-    axes.set(xlim=(low, high), ylim=(low, high), xlabel=f"true ({unit})", ylabel=f"released ({unit})", title=name)
-    axes.legend(loc="upper left")
-    return figure_svg(figure, f"{name}: true against released demands")
+    chart.area(
+        np.array([low, high, high, low]),
+        np.concatenate([ends - alpha, ends[::-1] + alpha]),
+        colour=Role.BAND,
+        opacity=0.15,
+        label="±α",
+    )
+    chart.line(ends, ends, colour=QUIET, width=1.2)
+    chart.points(true, released, colour=Role.RELEASED, size=_marker_size(len(true)), opacity=0.85, label="one site")
+    return chart.drawn(f"{name}: true against released demands")
 
 
 def change_histogram(changes: Mapping[str, Floats], unit: str, alpha: float) -> Markup:
     """Histograms of released less true demands."""
-    figure, axes = new_figure()
     everything = np.concatenate(list(changes.values()))
     reach = max(float(np.max(np.abs(everything), initial=0.0)), alpha)
     edges = np.linspace(-reach, reach, 2 * min(20, max(5, int(np.sqrt(len(everything))))) + 2)
-    for (name, values), colour, filled in zip(
-        changes.items(), (Colour.BLUE, Colour.VERMILLION), (True, False), strict=False
+    counts = {name: np.histogram(values, bins=edges)[0] for name, values in changes.items()}
+    most = max(int(np.max(count, initial=1)) for count in counts.values())
+    low, high = span(edges, margin=0.03)
+    chart = Chart(
+        title="Changes of demands",
+        x=Scale(low=low, high=high, label=f"released less true ({unit})"),
+        y=Scale(low=0.0, high=1.06 * most, label="sites", whole=True),
+    )
+    for (name, count), colour, filled in zip(
+        counts.items(), (Colour.BLUE, Colour.VERMILLION), (True, False), strict=False
     ):
-        counts = np.histogram(values, bins=edges)[0]
-        axes.stairs(counts, edges, color=colour, label=name, fill=filled, alpha=0.45 if filled else 1.0, linewidth=1.8)
-    for sign, label in ((-1, None), (1, "±α")):
-        axes.axvline(sign * alpha, color=Role.BAND, linestyle="--", linewidth=1.2, label=label)
-    axes.set(xlabel=f"released less true ({unit})", ylabel="sites", title="Changes of demands")
-    _whole_numbers(axes.yaxis)
-    axes.legend()
-    return figure_svg(figure, "Histogram of changes of demands")
+        chart.bars(edges, count, colour=colour, label=name, filled=filled)
+    for sign, label in ((-1, ""), (1, "±α")):
+        chart.upright(sign * alpha, colour=Role.BAND, dashes=DASHED, label=label)
+    return chart.drawn("Histogram of changes of demands")
 
 
 def before_and_after(figure: Figure) -> Markup:
@@ -70,69 +75,75 @@ def _bars(shown: BarsBeforeAndAfter) -> Markup:
     before, after = shown.before, shown.after
     change = np.nan_to_num(np.abs(after - before))
     chosen = np.sort(np.argsort(-change, kind="stable")[:MOST_PAIRS])
-    figure, axes = new_figure(height=max(1.6, 1.0 + 0.21 * len(chosen)))
-    rows = np.arange(len(chosen))
-    values = np.concatenate([before[chosen], after[chosen]])
-    low, high = _range(values[np.isfinite(values)])
+    rows = np.arange(len(chosen), dtype=float)
+    low, high = span(np.concatenate([before[chosen], after[chosen]]))
     lower, upper = (np.clip(np.nan_to_num(side[chosen], posinf=high, neginf=low), low, high) for side in shown.limits)
-    axes.hlines(rows, lower, upper, color=GRID, linewidth=5, label="limits")
-    axes.hlines(rows, before[chosen], after[chosen], color=QUIET, linewidth=1.2)
-    axes.plot(before[chosen], rows, "o", color=Role.TRUE, label="true demands")
-    axes.plot(after[chosen], rows, "D", color=Role.RELEASED, label="released demands")
-    axes.set(xlabel=shown.axis, title=shown.title, xlim=(low, high), ylim=(len(chosen) - 0.4, -0.6))
-    axes.set_yticks(rows, [_short(shown.labels[k]) for k in chosen])
-    axes.grid(False, axis="y")
-    _legend_below(axes)
-    return figure_svg(figure, shown.title)
+    chart = Chart(
+        title=shown.title,
+        x=Scale(low=low, high=high, label=shown.axis),
+        y=Scale(low=-0.6, high=len(chosen) - 0.4, names=[_short(shown.labels[k]) for k in chosen]),
+        height=76.0 + 20.0 * max(len(chosen), 2),
+        turned=True,
+    )
+    chart.spans(rows, lower, upper, colour=GRID, width=7.0, label="limits")
+    chart.spans(rows, before[chosen], after[chosen], colour=QUIET)
+    chart.points(before[chosen], rows, colour=Role.TRUE, label="true demands")
+    chart.points(after[chosen], rows, colour=Role.RELEASED, diamond=True, label="released demands")
+    return chart.drawn(shown.title)
 
 
 def _sorted_values(shown: SortedValues) -> Markup:
     """Two curves: the values from the largest to the smallest, at the true and at the released demands."""
-    figure, axes = new_figure()
-    for values, colour, style, name in (
-        (shown.before, Role.TRUE, "-", "true demands"),
-        (shown.after, Role.RELEASED, "--", "released demands"),
+    curves = [np.sort(values[np.isfinite(values)])[::-1] for values in (shown.before, shown.after)]
+    longest = max(len(curve) for curve in curves)
+    low, high = span(np.concatenate(curves), include=() if shown.limit is None else (shown.limit,))
+    chart = Chart(
+        title=shown.title,
+        x=Scale(low=0.5, high=max(longest, 1) + 0.5, label="from the largest to the smallest", whole=True),
+        y=Scale(low=low, high=high, label=shown.axis),
+    )
+    for curve, colour, dashes, name in zip(
+        curves, (Role.TRUE, Role.RELEASED), ("", DASHED), ("true demands", "released demands"), strict=True
     ):
-        ordered = np.sort(values[np.isfinite(values)])[::-1]
-        axes.plot(np.arange(1, len(ordered) + 1), ordered, style, color=colour, label=name, drawstyle="steps-mid")
-    if shown.limit is not None:
-        axes.axhline(shown.limit, color=QUIET, linewidth=0.9, linestyle=":")
-        axes.annotate(
-            "limit",
-            (1, shown.limit),
-            xycoords=("axes fraction", "data"),
-            ha="right",
-            va="bottom",
-            color=QUIET,
-            fontsize=8,
+        chart.line(
+            np.arange(1, len(curve) + 1, dtype=float), curve, colour=colour, dashes=dashes, label=name, steps=True
         )
-    axes.set(xlabel="from the largest to the smallest", ylabel=shown.axis, title=shown.title)
-    _whole_numbers(axes.xaxis)
-    axes.legend()
-    return figure_svg(figure, shown.title)
+    if shown.limit is not None:
+        chart.across(shown.limit, colour=QUIET, dashes=DOTTED, note="limit")
+    return chart.drawn(shown.title)
 
 
 def convergence(history: Sequence[Step], target: CostTarget, cost_unit: str) -> tuple[Markup, Markup]:
     """Cost with its band, and distance to the noisy demands, over the steps of the search."""
-    step = np.arange(1, len(history) + 1)
     costs = np.array([one.cost for one in history])
     distances = np.sqrt(np.array([one.delta for one in history]))
-    found = np.isfinite(costs)
-    inside = found & (target.lower <= costs) & (costs <= target.upper)
+    inside = np.isfinite(costs) & (target.lower <= costs) & (costs <= target.upper)
+    steps = Scale(low=0.5, high=len(history) + 0.5, label="step", whole=True)
 
-    figure, axes = new_figure(height=2.9)
-    axes.axhspan(target.lower, target.upper, color=Role.BAND, alpha=0.18, linewidth=0, label="band around the target")
-    axes.axhline(target.value, color=Role.BAND, linewidth=1)
-    _steps(axes, step, costs, inside, Role.COST)
-    axes.set(xlabel="step", ylabel=f"optimal cost ({cost_unit})", title="Cost of the points tried")
-    _legend_below(axes)
-    cost_svg = figure_svg(figure, "Optimal cost of the points tried, with the band")
+    low, high = span(costs, include=(target.lower, target.upper))
+    cost = Chart(
+        title="Cost of the points tried",
+        x=steps,
+        y=Scale(low=low, high=high, label=f"optimal cost ({cost_unit})"),
+        height=HEIGHT_OF_TWO,
+    )
+    sides = np.array([steps.low, steps.high, steps.high, steps.low])
+    band = np.array([target.lower, target.lower, target.upper, target.upper])
+    cost.area(sides, band, colour=Role.BAND, opacity=0.18, label="band around the target")
+    cost.across(target.value, colour=Role.BAND)
+    _steps(cost, costs, inside, Role.COST)
 
-    figure, axes = new_figure(height=2.9)
-    _steps(axes, step, distances, inside, Role.DISTANCE)
-    axes.set(xlabel="step", ylabel="distance to noisy (p.u.)", title="Distance of the points tried", ylim=(0, None))
-    _legend_below(axes)
-    return cost_svg, figure_svg(figure, "Distance to the noisy demands of the points tried")
+    distance = Chart(
+        title="Distance of the points tried",
+        x=steps,
+        y=Scale(low=0.0, high=span(distances, include=(0.0,))[1], label="distance to noisy (p.u.)"),
+        height=HEIGHT_OF_TWO,
+    )
+    _steps(distance, distances, inside, Role.DISTANCE)
+    return (
+        cost.drawn("Optimal cost of the points tried, with the band"),
+        distance.drawn("Distance to the noisy demands of the points tried"),
+    )
 
 
 def step_names(history: Sequence[Step]) -> list[str]:
@@ -149,35 +160,15 @@ def step_names(history: Sequence[Step]) -> list[str]:
     return [words[step.kind] for step in history]
 
 
-def _steps(axes: Axes, step: NDArray[np.int64], values: Floats, inside: NDArray[np.bool_], colour: str) -> None:
-    axes.plot(step, values, "-", color=colour, linewidth=1)
-    axes.plot(step[~inside], values[~inside], "o", color=colour, markerfacecolor=PAPER, label="outside the band")
-    axes.plot(step[inside], values[inside], "o", color=colour, label="in the band")
-    axes.set_xlim(0.5, len(step) + 0.5)
-    _whole_numbers(axes.xaxis)
-
-
-def _whole_numbers(axis: Axis) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-
-
-def _legend_below(axes: Axes) -> None:
-    figure = axes.get_figure()
-    assert figure is not None
-    figure.legend(loc="outside lower center", ncols=3)
-
-
-def _range(values: Floats) -> tuple[float, float]:
-    """The values' range with a margin."""
-    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
-    margin = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
-    return low - margin, high + margin
+def _steps(chart: Chart, values: Floats, inside: NDArray[np.bool_], colour: str) -> None:
+    step = np.arange(1, len(values) + 1, dtype=float)
+    chart.line(step, values, colour=colour, width=1.3)
+    chart.points(step[~inside], values[~inside], colour=colour, hollow=True, label="outside the band")
+    chart.points(step[inside], values[inside], colour=colour, label="in the band")
 
 
 def _marker_size(n: int) -> float:
-    return float(np.clip(12 / max(n, 1) ** 0.2, 2.5, 7))
+    return float(np.clip(16 / max(n, 1) ** 0.2, 3.3, 9.3))
 
 
 def _short(name: str) -> str:

@@ -21,7 +21,6 @@ from gridveil.report.certificate_words import certificate_words
 from gridveil.report.network_map import colours, draw_network
 from gridveil.report.page import render
 from gridveil.report.promise import promise_of
-from gridveil.report.style import figure_style
 from gridveil.report.views import CellValue, PageTable, draw_tab, largest_first
 from gridveil.sectors.case import Case
 from gridveil.sectors.geometry import Places
@@ -54,17 +53,16 @@ def curator_page(release: Release, case: Case, *, ledger: Ledger | None, places:
     sites = _sites(release, places)
     parts = sector.value_parts
     facts = card(made)
-    with figure_style():
-        shown = _before_and_after(made, sites, true, places)
-        cost_figure, distance_figure = charts.convergence(made.released.result.history, made.target, made.cost_unit)
-        alpha = made.draw.noisy.mechanism.alpha * field.base
-        changes = {part.name: half for part, half in zip(parts, _halves(sites.change), strict=False)}
-        scatters = [
-            charts.demand_scatter(part.name.capitalize(), true_half, released_half, part.unit, alpha)
-            for part, true_half, released_half in zip(parts, _halves(sites.true), _halves(sites.released), strict=False)
-        ]
-        histogram = charts.change_histogram(changes, " or ".join(part.unit for part in parts), alpha)
-        tabs = [draw_tab(tab) for tab in shown.tabs]
+    shown = _before_and_after(made, sites, true, places)
+    cost_figure, distance_figure = charts.convergence(made.released.result.history, made.target, made.cost_unit)
+    alpha = made.draw.noisy.mechanism.alpha * field.base
+    changes = {part.name: half for part, half in zip(parts, _halves(sites.change), strict=False)}
+    scatters = [
+        charts.demand_scatter(part.name.capitalize(), true_half, released_half, part.unit, alpha)
+        for part, true_half, released_half in zip(parts, _halves(sites.true), _halves(sites.released), strict=False)
+    ]
+    histogram = charts.change_histogram(changes, " or ".join(part.unit for part in parts), alpha)
+    tabs = [draw_tab(tab) for tab in shown.tabs]
     return render(
         "curator.html",
         title=f"Curator’s report: release of {made.case.name}",

@@ -40,12 +40,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import cast
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import BytecodeCache, Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from gridveil import __version__
 from gridveil.core.text import number, percent
@@ -85,20 +88,48 @@ def plain(value: object) -> str:
     return ", ".join(map(plain, value)) if isinstance(value, Iterable) else str(value)
 
 
+def table_rows(rows: Iterable[Sequence[object]]) -> Markup:
+    """The rows of a table. Not in the template: calls of a macro for each cell would take longest of all on a page."""
+    return Markup("\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, tuple):
+        return f'<td class="n" data-value="{escape(value[0])}">{escape(value[1])}</td>'
+    if value is None:
+        return '<td class="n">–</td>'
+    if _is_number(value):
+        return f'<td class="n" data-value="{escape(value)}">{number(cast(float, value))}</td>'
+    return f"<td>{escape(value)}</td>"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
+        bytecode_cache=_bytecode_cache(),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    environment.filters |= {"number": number, "percent": percent, "plain": plain}
-    environment.tests["numeric"] = lambda value: isinstance(value, float | int) and not isinstance(value, bool)
+    environment.filters |= {"number": number, "percent": percent, "plain": plain, "table_rows": table_rows}
+    environment.tests["numeric"] = _is_number
     environment.tests["pair"] = lambda value: isinstance(value, tuple)
     return environment
+
+
+def _bytecode_cache() -> BytecodeCache | None:
+    """Compiled templates beside the compiled modules, where Python itself would put them and may."""
+    folder = HERE / "__pycache__"
+    if sys.dont_write_bytecode or not os.access(folder, os.W_OK):
+        return None
+    return FileSystemBytecodeCache(str(folder))
 
 
 @cache

@@ -57,6 +57,13 @@ PAGE_COLOURS = {
     GRID: f"var(--line, {GRID})",
     PAPER: f"var(--paper, {PAPER})",
 }
+
+
+def page_colour(colour: str) -> str:
+    """The colour as a page shows it: text, axes, grid and background follow the light or dark scheme."""
+    return PAGE_COLOURS.get(colour, str(colour))
+
+
 FONTS = ["DejaVu Sans", "Arial", "Helvetica", "Liberation Sans"]
 RC: dict[Any, object] = {
     "svg.fonttype": "none",

@@ -67,6 +67,10 @@ class Relaxation(Protocol):
         """Bound O(d) from below."""
         ...
 
+    def relaxed_cost(self, d: Vector) -> float | None:
+        """The relaxed cost at d as a solver found it, which is close to ``cost_bound`` but not proved; None if not found."""
+        ...
+
     def distance_bound(self, noisy: Vector, band: CostTarget, d_lower: Vector, d_upper: Vector) -> SocBound:
         """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band."""
         ...

@@ -81,7 +81,6 @@ def card(release: PublicRelease) -> dict[str, object]:
             "squared_distance_to_noisy": result.delta,
             "monotone": result.monotonicity.holds,
         },
-        "certificate": asdict(release.certificate),
     }
 
 

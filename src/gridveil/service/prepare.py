@@ -81,7 +81,7 @@ class Prepared:
         except GridveilError:
             return math.nan
         answer = self.solves.afresh(data)
-        bound = self.model.relaxation.cost_bound(data).value if self.model.relaxation is not None else None
+        bound = self.model.relaxation.relaxed_cost(data) if self.model.relaxation is not None else None
         return (
             (answer.cost - bound) / abs(answer.cost)
             if answer.converged and answer.cost and bound is not None

@@ -1,4 +1,8 @@
-"""Write a release: DIR/public for the world, DIR/curator for the curator alone. Nothing is public before it is verified."""
+"""Write a release: DIR/public for the world, DIR/curator for the curator alone. Nothing is public before it is verified.
+
+The public folder comes first and is complete once it is there; the certificate, which takes longer than the release itself on
+large networks, joins it later, and then the curator's folder is filled.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
@@ -26,6 +31,7 @@ from gridveil.service.summary import summary
 
 PUBLIC, SIMULATION, CURATOR = "public", "simulation", "curator"
 CARD_FILE, CARD_PAGE, REGISTRY_FILE = "card.yaml", "card.html", "registry.yaml"
+CERTIFICATE_FILE = "certificate.yaml"
 TITLE, SIMULATION_TITLE = "gridveil_release", "SIMULATION_NOT_PRIVATE"
 
 CardPage = Callable[[Mapping[str, object]], str | None]
@@ -55,11 +61,18 @@ def keep_draw(draw: Draw, curator: Curator, folder: Path) -> None:
 
 
 def publish(
-    release: Release, case: Case, folder: Path, *, simulation_as_public: bool, card_page: CardPage | None = None
+    release: Release,
+    case: Case,
+    folder: Path,
+    *,
+    simulation_as_public: bool,
+    card_page: CardPage | None = None,
+    published: Callable[[Path], None] = lambda folder: None,
 ) -> list[str]:
     """Write both folders and list the files, relative to ``folder``. ``card_page`` adds the card as a page.
 
-    A simulation goes to DIR/simulation instead of DIR/public, unless the caller insists.
+    A simulation goes to DIR/simulation instead of DIR/public, unless the caller insists. ``published`` gets that folder as
+    soon as it is complete.
     """
     made = release.public
     name = PUBLIC if not made.simulation or simulation_as_public else SIMULATION
@@ -70,6 +83,8 @@ def publish(
         _write_public(made, staged, card_page)
         shutil.move(str(staged), str(folder / name))
     keep_draw(made.draw, release.curator.curator, folder)
+    published(folder / name)
+    _write_yaml(folder / name / CERTIFICATE_FILE, asdict(made.certificate))
     _write_curator(release, case, folder / CURATOR)
     return list_files(folder)
 
@@ -86,10 +101,18 @@ def _write_public(release: PublicRelease, folder: Path, card_page: CardPage | No
     _verify_written(release, path)
     facts = card(release)
     for name, document in ((CARD_FILE, facts), (REGISTRY_FILE, registry_entry(release))):
-        (folder / name).write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        _write_yaml(folder / name, document)
     page = card_page(facts) if card_page is not None else None
     if page is not None:
         (folder / CARD_PAGE).write_text(page, encoding="utf-8")
+
+
+def _write_yaml(path: Path, document: Mapping[str, object]) -> None:
+    """Write a file that is complete whenever it is there."""
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml's, where yaml was built with it
+    part = path.with_name(f".{path.name}")
+    part.write_text(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    part.replace(path)
 
 
 def _verify_written(release: PublicRelease, path: Path) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
+from gridveil.core.lazy import lazy_module
 from gridveil.programs import Follower, FollowerSolution, NlpSolution, ParametricProgram, Trust
 from gridveil.solvers.backend import Answer, Capabilities, Effort, HalfSpace, Start, usual_effort
 from gridveil.solvers.joint import ElasticProgram, HighPointProgram, JointPoint, PriceCutProgram, PushProgram
+
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
 
 Vector = NDArray[np.float64]
 

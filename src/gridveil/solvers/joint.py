@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
+from gridveil.core.lazy import lazy_module
 from gridveil.programs import Bounds, NlpSolution, NlpSolver, ParametricProgram, Trust
 from gridveil.programs.interior import narrowed
 from gridveil.solvers.backend import HalfSpace
+
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
 
 Vector = NDArray[np.float64]
 

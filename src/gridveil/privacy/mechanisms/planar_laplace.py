@@ -22,6 +22,8 @@ from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 SQRT2_ABOVE = Fraction(665857, 470832)
 # Below this rate the Poisson series of the second moment is exact to float precision; above it the direct sum is short.
 SERIES_RATE = 0.125
+LATTICE_SUMS = {3: 9.033621683100948, 5: 5.090258233665483, 7: 4.423117787678165}
+"""Σ |m|^-s over m ≠ 0 in Z², which is 4·ζ(s/2)·β(s/2)."""
 
 
 class PlanarLaplace(LatticeMechanism):
@@ -69,18 +71,10 @@ def planar_second_moment(rate: float) -> float:
 
 def _second_moment_by_series(rate: float) -> float:
     """Compute Z''/Z for Z(rate) = Σ exp(-rate·|k|), with Z by Poisson summation (section 7 of the proof note)."""
-    from scipy.special import zeta  # a slow import that most users of this module do not need
-
-    def lattice_sum(power: float) -> float:
-        """Σ |m|^-power over m ≠ 0 in Z², which is 4·ζ(power/2)·β(power/2)."""
-        half = power / 2.0
-        beta = 4.0**-half * (zeta(half, 0.25) - zeta(half, 0.75))
-        return float(4.0 * zeta(half) * beta)
-
     turn = 2.0 * math.pi
-    first = lattice_sum(3.0) / turn**2
-    third = 3.0 / 2.0 * lattice_sum(5.0) / turn**4
-    fifth = 15.0 / 8.0 * lattice_sum(7.0) / turn**6
+    first = LATTICE_SUMS[3] / turn**2
+    third = 3.0 / 2.0 * LATTICE_SUMS[5] / turn**4
+    fifth = 15.0 / 8.0 * LATTICE_SUMS[7] / turn**6
     total = turn / rate**2 + first * rate - third * rate**3 + fifth * rate**5
     curvature = 6.0 * turn / rate**4 - 6.0 * third * rate + 20.0 * fifth * rate**3
     return curvature / total

@@ -7,12 +7,10 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from gridveil.core.choices import DemandUnit
 from gridveil.core.errors import InputError
+from gridveil.core.graph import components
 from gridveil.core.secret import SecretField, SecretValues
 from gridveil.sectors.gas.boundary import GasBoundary, slack_pressures, sound_speed
 from gridveil.sectors.gas.tables import (
@@ -166,7 +164,7 @@ def _check_connected(network: GasNetwork) -> None:
     edges = (network.pipe, network.link, network.compressor, network.regulator)
     start = np.concatenate([edge.from_junction for edge in edges])
     end = np.concatenate([edge.to_junction for edge in edges])
-    part = _parts(network.n_junction, start, end)
+    part = components(network.n_junction, start, end)
     lost = ~np.isin(part, part[network.slack])
     if np.any(lost):
         name = network.junction.id[int(np.argmax(lost))]
@@ -174,8 +172,3 @@ def _check_connected(network: GasNetwork) -> None:
             f"junction {name} is in a part of the network that is disconnected from every slack junction; "
             "connect it, remove it or add a slack junction there"
         )
-
-
-def _parts(n: int, start: Ints, end: Ints) -> NDArray[np.int32]:
-    graph = coo_array((np.ones(len(start)), (start, end)), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1])

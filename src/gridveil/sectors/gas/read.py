@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 
 from gridveil.core.errors import InputError
-from gridveil.sectors.gas.gaslib import read_gaslib
-from gridveil.sectors.gas.matgas import read_matgas
 from gridveil.sectors.gas.tables import GasTables
 from gridveil.sectors.sites import AS_STATED, SiteKind, SiteRule
 
@@ -30,7 +28,11 @@ def read_gas_file(path: Path, sites: SiteRule = AS_STATED) -> GasTables:
             f"{path.name}: give the network itself ({path.stem}.net); its scenario and stations are found in the same folder"
         )
     if path.suffix != ".net":
+        from gridveil.sectors.gas.matgas import read_matgas
+
         return read_matgas(path, sites)
     if sites.kind is SiteKind.LISTED:
         raise InputError(f"{path.name}: a GasLib network declares its sites as sinks; leave out the list of sites")
+    from gridveil.sectors.gas.gaslib import read_gaslib
+
     return read_gaslib(path)

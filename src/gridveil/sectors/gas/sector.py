@@ -1,4 +1,4 @@
-"""Gas networks as a ``Sector``."""
+"""Gas networks as a ``Sector``. Its parts are imported where they are used: a power network needs none of them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,11 @@ from gridveil.core.secret import Secret, SecretField
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.case import Case
 from gridveil.sectors.gas.boundary import GasBoundary
-from gridveil.sectors.gas.frames import gas_solution_frames, public_gas_frames
-from gridveil.sectors.gas.gaslib_write import write_gaslib
 from gridveil.sectors.gas.generator import BUILT_IN
-from gridveil.sectors.gas.matgas_write import matgas_text
 from gridveil.sectors.gas.network import GasNetwork, gas_network_from_tables, public_gas_tables, withdrawal_field
-from gridveil.sectors.gas.ogf import optimal_gas_flow
-from gridveil.sectors.gas.operating import gas_state
-from gridveil.sectors.gas.places import gas_places
 from gridveil.sectors.gas.read import is_gas_file, read_gas_file
 from gridveil.sectors.gas.simulate import simulate_withdrawals
 from gridveil.sectors.gas.tables import Ints
-from gridveil.sectors.gas.view import gas_before_and_after
 from gridveil.sectors.geometry import Places
 from gridveil.sectors.model import DataLayout, Model
 from gridveil.sectors.sector import PublicFact, Sector, Solve, identity_texts
@@ -108,6 +101,8 @@ class GasSector:
 
     def read_places(self, source: str) -> Places:
         """Read names and coordinates of junctions."""
+        from gridveil.sectors.gas.places import gas_places
+
         path = self.file_of(source)
         return Places() if path is None else gas_places(path)
 
@@ -117,6 +112,9 @@ class GasSector:
 
     def write(self, network: GasNetwork, values: Floats, folder: Path, file_format: str, *, title: str) -> Path:
         """Write the network with released withdrawals, as MatGas unless the source was of GasLib."""
+        from gridveil.sectors.gas.gaslib_write import write_gaslib
+        from gridveil.sectors.gas.matgas_write import matgas_text
+
         tables = public_gas_tables(network, values)
         if file_format == GASLIB:
             return write_gaslib(tables, folder, title=title)
@@ -130,6 +128,8 @@ class GasSector:
 
     def model(self, network: GasNetwork, formulation: Formulation) -> Model:
         """Build the optimal gas flow."""
+        from gridveil.sectors.gas.ogf import optimal_gas_flow
+
         return Model(
             kind=self.kind,
             formulation=formulation,
@@ -192,16 +192,23 @@ class GasSector:
 
     def public_frames(self, network: GasNetwork) -> Frames:
         """Show junctions, pipes, compressors and sites."""
+        from gridveil.sectors.gas.frames import public_gas_frames
+
         return public_gas_frames(network)
 
     def solution_frames(self, network: GasNetwork, formulation: Formulation, x: Floats) -> Frames:
         """Show compressors, junctions, pipes and regulators."""
+        from gridveil.sectors.gas.frames import gas_solution_frames
+
         return gas_solution_frames(network, x)
 
     def compare(
         self, network: GasNetwork, sites: Sites, before: Floats, after: Floats, title: Callable[[str], str]
     ) -> BeforeAndAfter:
         """Compare two operating points; what the sites draw closes the balance of the regulated supplies."""
+        from gridveil.sectors.gas.operating import gas_state
+        from gridveil.sectors.gas.view import gas_before_and_after
+
         base = network.flow_base
         first = gas_state(network, before, sites.true / base)
         return gas_before_and_after(network, sites, first, gas_state(network, after, sites.released / base), title)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.lazy import lazy_module
 from gridveil.programs import Follower, ParametricProgram
-from gridveil.programs.families import Rows, Variable, assemble, constant, equal_to_zero, pick, sum_at, symbols
+from gridveil.programs.families import Rows, Variable, assemble, constant, equal_to_zero, limits, pick, sum_at, symbols
 from gridveil.sectors.power.dcopf import dc_opf
 from gridveil.sectors.power.network import Grid, PowerNetwork
 from gridveil.sectors.power.opf_parts import (
@@ -21,7 +22,14 @@ from gridveil.sectors.power.opf_parts import (
     variable_generation,
 )
 
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
+
 Vector = NDArray[np.float64]
+
+AC_OPF = "AC-OPF"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +43,12 @@ class Flows:
 
 
 def ac_opf(network: PowerNetwork) -> ParametricProgram:
-    """O(d) with d = (P of the served load sites; Q of the same), all in per unit; cost in $/h."""
+    """O(d) with d = (P of the served load sites; Q of the same), all in per unit; cost in $/h.
+
+    The expressions are written when a solver asks for them: the structured one works from arrays.
+    """
     grid = network.grid
-    generator, n_load = grid.generator, len(grid.load_bus)
+    generator = grid.generator
     variables = [
         variable_angle(grid),
         variable_magnitude(grid),
@@ -45,6 +56,18 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
         variable_generation(generator.q_min, generator.q_max),
         variable_cost_level(generator.cost, generator),
     ]
+    more = {"cost_unit": "$/h", "more_starts": (lambda d: start_from_dc(network, d),)}
+    return ParametricProgram.deferred(
+        name=AC_OPF,
+        n_d=2 * len(grid.load_bus),
+        write=lambda: _written(grid, variables, more),
+        **limits(variables),
+        **more,
+    )
+
+
+def _written(grid: Grid, variables: list[Variable], more: dict[str, Any]) -> ParametricProgram:
+    generator, n_load = grid.generator, len(grid.load_bus)
     x, (angle, magnitude, p_gen, q_gen, level) = symbols(variables)
     d = ca.MX.sym("d", 2 * n_load)
     p_load, q_load = ca.vertsplit(d, n_load)
@@ -57,17 +80,7 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
         constraint_cost_level(generator.cost, p_gen, level),
     ]
     cost = objective_generation_cost(generator.cost, p_gen, level)
-    return assemble(
-        "AC-OPF",
-        x,
-        d,
-        variables,
-        rows,
-        cost,
-        proxy=ca.sum1(p_load),
-        cost_unit="$/h",
-        more_starts=(lambda d: start_from_dc(network, d),),
-    )
+    return assemble(AC_OPF, x, d, variables, rows, cost, proxy=ca.sum1(p_load), **more)
 
 
 def start_from_dc(network: PowerNetwork, d: Vector) -> Vector:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import casadi as ca
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from gridveil.core.lazy import lazy_module
 from gridveil.programs import ParametricProgram
 from gridveil.programs.families import Rows, assemble, constant, equal_to_zero, pick, sum_at, symbols
 from gridveil.sectors.power.network import Grid, PowerNetwork
@@ -16,6 +18,11 @@ from gridveil.sectors.power.opf_parts import (
     variable_cost_level,
     variable_generation,
 )
+
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
 
 
 def dc_opf(network: PowerNetwork) -> ParametricProgram:

@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from gridveil.core.graph import components
 from gridveil.sectors.power.costs import GeneratorCosts
 
 Floats = NDArray[np.float64]
@@ -152,16 +151,10 @@ class PowerNetwork:
             rate=branch.rate[on],
             angle_min=branch.angle_min[on],
             angle_max=branch.angle_max[on],
-            reference=_references(bus.reference, islands(len(kept), from_bus, to_bus)),
+            reference=_references(bus.reference, components(len(kept), from_bus, to_bus)),
             generator=_select_generators(self.generator, np.flatnonzero(self.generator_on), number),
             load_bus=number[self.load.bus[self.served]],
         )
-
-
-def islands(n_bus: int, from_bus: Ints, to_bus: Ints) -> Ints:
-    """Number the islands: the island of each bus."""
-    graph = coo_array((np.ones(len(from_bus)), (from_bus, to_bus)), shape=(n_bus, n_bus))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
 def _references(stated: Bools, island: Ints) -> Ints:

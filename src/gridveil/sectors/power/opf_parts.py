@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import casadi as ca
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.lazy import lazy_module
 from gridveil.programs.families import Rows, Variable, constant, pick
 from gridveil.sectors.power.costs import GeneratorCosts
 from gridveil.sectors.power.network import Generators, Grid
+
+if TYPE_CHECKING:
+    import casadi as ca
+else:
+    ca = lazy_module("casadi")
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

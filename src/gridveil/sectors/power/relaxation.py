@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
-from scipy import sparse
 
 from gridveil.core.band import CostTarget
+from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import Affine, ConeLayout, ConicProgram, SocBound
 from gridveil.sectors.model import PricedCost
 from gridveil.sectors.power.network import Grid
@@ -30,7 +30,11 @@ from gridveil.sectors.power.soc_model import (
 )
 
 if TYPE_CHECKING:
+    from scipy import sparse
+
     from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
+else:
+    sparse = lazy_module("scipy.sparse")
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -52,6 +56,14 @@ class PowerRelaxation:
         demand, lowered = _complex(d), self._bounding_graph
         check_sites(self.grid, demand)
         return soc_lower_bound(self.grid, demand) if lowered is None else cost_bound_on_graph(lowered, demand)
+
+    def relaxed_cost(self, d: Floats) -> float | None:
+        """The relaxed cost at d as the solver on the bus graph found it; the bound where that one did not get there."""
+        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
+
+        lowered = self._bounding_graph
+        solution = None if lowered is None else solve_on_graph(lowered, _complex(d))
+        return solution.value if solution is not None and solution.accurate else self.cost_bound(d).value
 
     def distance_bound(self, noisy: Floats, band: CostTarget, d_lower: Floats, d_upper: Floats) -> SocBound:
         """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.choices import Formulation
+from gridveil.core.graph import components
 from gridveil.core.secret import SecretField
 from gridveil.sectors.builtin import PGLIB_PREFIX, SHIPPED, pglib_names, resolve_case
 from gridveil.sectors.case import Case
@@ -21,7 +22,7 @@ from gridveil.sectors.power.case import power_case
 from gridveil.sectors.power.dcopf import dc_opf
 from gridveil.sectors.power.export import public_tables
 from gridveil.sectors.power.frames import power_solution_frames, public_power_frames
-from gridveil.sectors.power.network import PowerNetwork, islands
+from gridveil.sectors.power.network import PowerNetwork
 from gridveil.sectors.power.operating import power_state
 from gridveil.sectors.power.places import power_places
 from gridveil.sectors.power.read import read_power_file
@@ -134,7 +135,7 @@ class PowerSector:
             "base_mva": network.base_mva,
             "buses": len(network.bus.id),
             "buses_energised": grid.n_bus,
-            "islands": len(np.unique(islands(grid.n_bus, grid.from_bus, grid.to_bus))),
+            "islands": len(np.unique(components(grid.n_bus, grid.from_bus, grid.to_bus))),
             "reference_buses": [int(bus) for bus in grid.bus.id[grid.reference]],
             "branches": len(network.branch.rate),
             "branches_in_service": int(network.branch_on.sum()),

@@ -7,14 +7,14 @@ transformers and phase shifters. `soc_program` says why the numbers are safe.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from gridveil.core.band import CostTarget
 from gridveil.core.errors import InputError
+from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import Affine, BoundStatus, ConicProgram, SocBound
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.power.soc_costs import ConvexCosts, convex_costs
@@ -30,6 +30,11 @@ from gridveil.sectors.power.soc_model import (
     generation_box,
     variable_voltage,
 )
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = lazy_module("scipy.sparse")
 
 Floats = NDArray[np.float64]
 

@@ -18,14 +18,20 @@ with τ the turns ratio. They are an exact linear image of (w_i, w_j, wr, wi), a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import Affine, ConicProgram
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.power.soc_costs import ConvexCosts
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = lazy_module("scipy.sparse")
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

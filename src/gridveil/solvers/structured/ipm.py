@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.programs.kernel import compiled
+from gridveil.programs.kernel import compiled, entry
 from gridveil.solvers.structured.assembly import assemble
 from gridveil.solvers.structured.evaluate import evaluate, infeasibility
 from gridveil.solvers.structured.filter_search import Search, SearchResult, clear, new_filter, search
@@ -204,7 +204,7 @@ def _take_step(local: LocalData, point: Iterate, work: Workspace, dual_length: f
     move_multipliers(local, point, work.step, dual_length, mu)
 
 
-@compiled
+@entry
 def run(problem: Problem, point: Iterate, options: Options, history: History) -> Outcome:
     """Iterate from ``point``, which is overwritten; one entry of ``history`` per iteration."""
     local = problem.local

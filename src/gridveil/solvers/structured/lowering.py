@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, diags_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import splu
 
+from gridveil.core.graph import components
 from gridveil.programs.bus_order import BusOrder, analyse
+from gridveil.programs.potentials import fit_potentials
 from gridveil.sectors.power.arrays import OpfArrays
 from gridveil.sectors.power.costs import upper_envelope
 from gridveil.solvers.structured.branch_flows import flow_coefficients
@@ -74,35 +73,31 @@ def ordered_grid(arrays: OpfArrays) -> OrderedGrid:
         bus_admittance=around[bus_at],
         fixed=fixed[bus_at],
     )
-    no_load = _no_load_voltages(arrays, fixed[:, 0])[bus_at]
+    no_load = _no_load_voltages(arrays, order, fixed[:, 0])
     return OrderedGrid(order=order, swapped=swapped, data=data, no_load=no_load)
 
 
-def _no_load_voltages(arrays: OpfArrays, angle_fixed: Bools) -> Floats:
+def _no_load_voltages(arrays: OpfArrays, order: BusOrder, angle_fixed: Bools) -> Floats:
     """Fit log V_f − log V_t to the ratio at which no current enters each branch, weighted by admittance.
 
-    A flat start sends hundreds of times its rating through a low impedance behind a tap or a phase shifter.
+    A flat start sends hundreds of times its rating through a low impedance behind a tap or a phase shifter. The voltages are
+    in elimination order.
     """
     ratio = np.log(-arrays.y_ft / arrays.y_ff)
     weight = np.abs(arrays.y_ft)
-    rows = np.arange(len(weight))
-    shape = (len(weight), arrays.n_bus)
-    incidence = csr_array((np.ones(len(rows)), (rows, arrays.branch_from)), shape=shape)
-    incidence = incidence - csr_array((np.ones(len(rows)), (rows, arrays.branch_to)), shape=shape)
-    weighted = incidence.T @ diags_array(weight)
+    start, end = order.position[arrays.branch_from], order.position[arrays.branch_to]
     # A pull to the flat start holds what the branches leave open; references are pulled hard.
-    solve = splu((weighted @ incidence + diags_array(np.full(arrays.n_bus, MAGNITUDE_PULL))).tocsc()).solve
-    log_v = solve(weighted @ ratio.real)
-    pull = diags_array(np.where(angle_fixed, REFERENCE_PULL, ANGLE_PULL))
-    angle = splu((weighted @ incidence + pull).tocsc()).solve(weighted @ ratio.imag)
-    return np.stack([np.where(angle_fixed, 0.0, angle), np.exp(log_v)], axis=1)
+    fixed = angle_fixed[order.bus_at]
+    magnitude_pull = np.full(arrays.n_bus, MAGNITUDE_PULL)
+    angle_pull = np.where(fixed, REFERENCE_PULL, ANGLE_PULL)
+    log_v = fit_potentials(order, start, end, weight=weight, difference=ratio.real, pull=magnitude_pull)
+    angle = fit_potentials(order, start, end, weight=weight, difference=ratio.imag, pull=angle_pull)
+    return np.stack([np.where(fixed, 0.0, angle), np.exp(log_v)], axis=1)
 
 
 def _angle_references(arrays: OpfArrays) -> Ints:
-    links = (np.ones(len(arrays.branch_from)), (arrays.branch_from, arrays.branch_to))
-    graph = coo_array(links, shape=(arrays.n_bus, arrays.n_bus))
-    count, island = connected_components(graph, directed=False)
-    lacking = np.setdiff1d(np.arange(count), island[arrays.reference])
+    island = components(arrays.n_bus, arrays.branch_from, arrays.branch_to)
+    lacking = np.setdiff1d(island, island[arrays.reference])
     _, first_of_island = np.unique(island, return_index=True)
     return np.union1d(arrays.reference, first_of_island[lacking]).astype(np.int64)
 

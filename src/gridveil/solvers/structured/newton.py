@@ -83,7 +83,7 @@ def _factorise(problem: Problem, system: System, shift: float) -> int:
 
 @compiled
 def _inner(first: Floats, second: Floats) -> float:
-    """Inner product of two arrays (N, 4), without the array of products that an expression would make."""
+    """Inner product of two arrays of one shape, without the array of products that an expression would make."""
     total = 0.0
     left, right = first.reshape(-1), second.reshape(-1)
     for i in range(len(left)):
@@ -116,7 +116,10 @@ def _bordered_solve(pattern: Pattern, system: System, x: Floats, rho: Floats) ->
     if n_rows > 0:
         for r in range(n_rows):
             rho[r] -= _inner(system.border[r], x)
-        rho[:] = np.dot(system.schur_inverse, rho)
+        # Not np.dot, here and below: its library is scipy's, which takes longer to load than a small network to solve.
+        reduced = rho.copy()
+        for r in range(n_rows):
+            rho[r] = _inner(system.schur_inverse[r], reduced)
         for r in range(n_rows):
             _add_multiple(-rho[r], system.border_solution[r], x)
 
@@ -292,7 +295,7 @@ def _recover_limits(problem: Problem, point: Iterate, constraint: Values, system
         change[4 * n_branch + n_bus + i] = -step.x[i, 1]
     for r in range(n_rows):
         above = len(change) - 2 * n_rows + r
-        change[above] = np.dot(system.row_gradient[r], step.u)
+        change[above] = _inner(system.row_gradient[r], step.u)
         change[above + n_rows] = -change[above]
     for i in range(len(change)):
         if local.active[i]:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import BoundStatus, SocBound
 from gridveil.sectors.power.soc import CostModel, cost_model
 from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
 from gridveil.sectors.power.soc_graph.multipliers import program_multipliers
 from gridveil.sectors.power.soc_graph.solve import GraphSolution, solve_on_graph
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = lazy_module("scipy.sparse")
 
 Complexes = NDArray[np.complex128]
 

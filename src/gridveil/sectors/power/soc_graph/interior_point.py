@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.programs.bus_order import Pattern
-from gridveil.programs.kernel import compiled
+from gridveil.programs.kernel import compiled, entry
 from gridveil.sectors.power.soc_graph.cones import apply_power, centre, complementarity, longest_step, scale_cones
 from gridveil.sectors.power.soc_graph.elimination import assemble
 from gridveil.sectors.power.soc_graph.layout import ConeGraph, ConePoint, ConeSystem, ConeWorkspace, Scaling
@@ -174,7 +174,7 @@ def _step(graph: ConeGraph, pattern: Pattern, room: ConeWorkspace, at: ConePoint
     return GOING_ON
 
 
-@compiled
+@entry
 def run(graph: ConeGraph, pattern: Pattern, draw: Floats, at: ConePoint, figures: Floats) -> tuple[int, int]:
     """Solve from the x and y of ``at``; return how it ended and its iterations.
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from gridveil.programs.bus_order import BusOrder, analyse
+from gridveil.programs.potentials import fit_potentials
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.power.soc_costs import convex_costs
 from gridveil.sectors.power.soc_graph.layout import ConeGraph
@@ -179,12 +178,11 @@ def _start(
 ) -> tuple[Floats, Floats]:
     """The first x and y: magnitudes at which least current flows, no angles, generation amid its limits, the mean price."""
     n, n_pair = grid.n_bus, len(pairs.i)
-    rows, stiff = np.arange(n_pair), 1 / pairs.unit
-    incidence = sparse.csr_array((np.ones(n_pair), (rows, graph.pair_i)), shape=(n_pair, n))
-    incidence = incidence - sparse.csr_array((np.ones(n_pair), (rows, graph.pair_j)), shape=(n_pair, n))
-    weighted = incidence.T @ sparse.diags_array(stiff)
-    matrix = (weighted @ incidence + sparse.diags_array(np.full(n, START_PULL))).tocsc()
-    level = np.exp(splu(matrix).solve(weighted @ (2 * np.log(np.abs(pairs.ratio)))))
+    asked = 2 * np.log(np.abs(pairs.ratio))
+    pull = np.full(n, START_PULL)
+    level = np.exp(
+        fit_potentials(order, graph.pair_i, graph.pair_j, weight=1 / pairs.unit, difference=asked, pull=pull)
+    )
     low, high = (limit[order.bus_at] for limit in squared_limits(grid))
     margin = START_MARGIN * (high - low)
     w = np.clip(level, low + margin, high - margin)
