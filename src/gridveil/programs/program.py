@@ -26,6 +26,8 @@ class ParametricProgram:
     ``proxy`` is the paper's concave m(d): O(d) is expected to grow with it. Demands and prices raise the cost, so their
     sum is the natural proxy (and the default); capacities lower it: minus the sum.
     ``adaptive_barrier`` lets Ipopt choose its barrier at each step: slower on power flow, far more reliable on gas flow.
+    ``fine_below``: where g is in the unit of d and Σ|d| lies below this, an error that is small beside one is not small
+    beside d, and Ipopt goes on to a smaller one.
     ``d_lower`` and ``d_upper`` bound the data that may be released; the paper's setting is no bounds.
     """
 
@@ -44,6 +46,7 @@ class ParametricProgram:
     d_upper: Vector = field(default=None)  # type: ignore[arg-type]
     cost_unit: str = "cost"
     adaptive_barrier: bool = False
+    fine_below: float = 0.0
     more_starts: tuple[Callable[[Vector], Vector], ...] = ()
     starts: tuple[Vector, ...] = ()
 

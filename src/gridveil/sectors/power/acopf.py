@@ -67,6 +67,7 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
         proxy=ca.sum1(p_load),
         cost_unit="$/h",
         more_starts=(lambda d: start_from_dc(network, d),),
+        fine_below=1.0,
     )
 
 
