@@ -165,7 +165,7 @@ def test_a_release_is_charged_and_its_draw_can_be_used_again_for_nothing(two_bus
 
 
 def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise NoReleaseError("no release")
 
     with monkeypatch.context() as patch:

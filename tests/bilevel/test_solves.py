@@ -129,14 +129,75 @@ def test_a_follower_without_one_before_it_starts_near():
     assert efforts(tried.asked("dispatch")) == [Effort.NEAR]
 
 
-@pytest.mark.parametrize(("solve", "first"), [("afresh", Effort.FULL), ("released", Effort.BRIEF)])
-def test_public_starts(solve, first):
+def test_public_starts():
     tried = backend(lambda call: call.problem == "dispatch")
-    getattr(Solves(tried), solve)(D)
+    Solves(tried).afresh(D)
     own, near, guess = tried.asked("dispatch")
-    assert (own.effort, near.effort, guess.effort) == (first, Effort.NEAR, Effort.FULL)
+    assert (own.effort, near.effort, guess.effort) == (Effort.FULL, Effort.NEAR, Effort.FULL)
     assert len(tried.asked("nearest")) == 1 and np.array_equal(near.start.d, D)
     assert np.array_equal(guess.start.x, GUESS)
+
+
+def altered(change):
+    """A backend on which ``change(call)`` is added to the cost of a dispatch."""
+    tried = backend(starts=(GUESS,))
+    tried.alter = lambda call, answer: replace(answer, cost=answer.cost + change(call))
+    return tried
+
+
+def test_released_data_are_solved_from_every_public_start_and_by_the_readers_solver():
+    tried = altered(lambda call: 0.0)
+    checked = Solves(tried).released(D, own=np.array([5.0]))
+    cold, own, flat, other, reader = tried.asked("dispatch")
+    assert cold.start is None and cold.effort is Effort.FULL
+    assert own.start.x == 5.0 and own.effort is Effort.NEAR
+    assert np.array_equal(flat.start.x, tried.program.x_start) and flat.effort is Effort.BRIEF
+    assert np.array_equal(other.start.x, GUESS) and other.effort is Effort.FULL
+    assert reader.start is None and reader.effort is Effort.READER
+    assert len(checked.checks) == 5 and checked.spread == 0.0
+
+
+@pytest.mark.parametrize("effort", [Effort.FULL, Effort.NEAR, Effort.BRIEF, Effort.READER])
+def test_whichever_start_finds_the_cheapest_optimum_gives_the_cost(effort):
+    tried = altered(lambda call: -1.0 if call.effort is effort else 0.0)
+    cost = tried.dispatch(D, effort=Effort.AGAIN).cost
+    checked = Solves(tried).released(D, own=GUESS)
+    assert checked.answer.cost == cost - 1.0 and checked.spread == 1.0
+    assert checked.holds_in(band(cost - 1.0, 0.5)) and not checked.holds_in(band(cost, 0.5))
+    assert {check.cost for check in checked.outside(band(cost - 1.0, 0.5))} == {cost}
+
+
+def test_a_dispatch_that_diverged_is_told_and_counts_for_nothing():
+    tried = altered(lambda call: 0.0)
+    tried.alter = lambda call, answer: (
+        replace(answer, status=Status.FAILED, cost=-99.0) if call.effort is Effort.READER else answer
+    )
+    checked = Solves(tried).released(D)
+    assert checked.checks[-1].cost is None and checked.checks[-1].ended == Status.FAILED.value
+    assert checked.spread == 0.0 and checked.answer.cost > 0
+
+
+def test_in_large_networks_ipopt_is_asked_if_the_others_disagree(monkeypatch):
+    monkeypatch.setattr("gridveil.solvers.solves.QUICK_FOR_IPOPT", 0)
+    own = np.array([5.0])
+    agreeing, differing = (
+        altered(lambda call: 0.0),
+        altered(lambda call: float(call.start is not None and call.start.x is own)),
+    )
+    for tried in (agreeing, differing):
+        Solves(tried).released(D, own=own)
+        assert efforts(tried.asked("dispatch"))[:3] == [Effort.BRIEF] * 3
+    assert Effort.READER not in efforts(agreeing.asked("dispatch"))
+    assert Effort.READER in efforts(differing.asked("dispatch"))
+
+
+def test_a_solve_takes_what_another_start_finds_cheaper_and_keeps_its_own_otherwise():
+    def solver_of(change):
+        tried = altered(lambda call: change * (call.effort is Effort.READER))
+        tried.alter = lambda call, answer, alter=tried.alter: replace(alter(call, answer), iterations=call.number)
+        return Solves(tried).best(D).iterations
+
+    assert [solver_of(change) for change in (-1.0, 0.0, 1.0)] == [4, 1, 1]
 
 
 def test_verification_keeps_the_lowest_cost_that_converged():

@@ -25,7 +25,7 @@ from gridveil.sectors.sector import PublicFact
 from gridveil.service.account import LedgerAccount, NoAccount
 from gridveil.service.budget import ledger_of
 from gridveil.service.card import card
-from gridveil.service.publish import publish
+from gridveil.service.publish import list_files, publish
 from gridveil.service.registry_card import registry_entry
 from gridveil.service.release import make_release
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
@@ -179,7 +179,8 @@ def test_its_ledger_is_kept_in_the_unit_of_the_field(case, tmp_path):
 
 def test_it_is_published_and_read_back(case, tmp_path):
     made = make_release(case, settings(CostTargetMode.PRIVATE), NoAccount())
-    files = publish(made, case, tmp_path / "out", simulation_as_public=False)
+    publish(made, case, tmp_path / "out", simulation_as_public=False)
+    files = list_files(tmp_path / "out")
     assert {"simulation/fleet.json", "simulation/card.yaml", "simulation/registry.yaml"} <= set(files)
     written = json.loads((tmp_path / "out" / "simulation" / "fleet.json").read_text())
     np.testing.assert_allclose(list(written.values()), BASE * made.public.values, rtol=1e-12)

@@ -165,8 +165,8 @@ def test_a_start_from_the_truth_is_caught(case, monkeypatch, trace):
         truth[:] = [one.values.reveal()]
         return make(one, *rest, **more)
 
-    def started_from_the_truth(*arguments):
-        released = mend(*arguments)
+    def started_from_the_truth(*arguments, **more):
+        released = mend(*arguments, **more)
         return replace(released, values=released.values + trace * (truth[0] - released.values))
 
     monkeypatch.setattr(service, "make_release", remembering)

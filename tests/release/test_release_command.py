@@ -24,8 +24,8 @@ from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 FIELDS = {
     "case", "field", "epsilon", "alpha", "alpha_unit", "beta", "method", "simulation", "status", "cost_target", "cost_target_mode",
-    "cost_target_error", "cost", "cost_error", "delta", "optimisations", "seconds", "certificate", "data_set", "files",
-    "curator",
+    "cost_target_error", "cost", "cost_error", "cost_spread", "delta", "optimisations", "seconds", "certificate", "data_set",
+    "files", "curator",
 }  # fmt: skip
 CURATOR_FIELDS = {"distance_noisy", "distance_highpoint", "distance_released", "highpoint_cost_error"}
 

@@ -232,3 +232,30 @@ def test_card_yaml_is_the_card(release, case, tmp_path):
     written = (tmp_path / "out" / "public" / "card.yaml").read_text()
     assert yaml.safe_load(written) == card(made.public)
     assert written.index("in_plain_words") < written.index("epsilon:")
+
+
+def test_the_card_says_who_found_which_cost_and_warns_of_others(release):
+    made = release(PRIVATE).public
+    checked = made.released.checked
+    assert {(check.solver, check.start) for check in checked.checks} >= {("structured", "cold"), ("ipopt", "flat")}
+    agreed: Any = card(made)
+    assert agreed["post_processing"]["spread"] == 0.0
+    assert [check["cost"] for check in agreed["post_processing"]["checked_by"]] == [
+        check.cost for check in checked.checks
+    ]
+
+    def words(**changed: Any) -> str:
+        """Plain words of the card if Ipopt had found something else."""
+        checks = tuple(
+            replace(check, **changed) if check.solver == "ipopt" and check.start == "flat" else check
+            for check in checked.checks
+        )
+        altered = replace(made, released=replace(made.released, checked=replace(checked, checks=checks)))
+        return " ".join(card(altered)["in_plain_words"])  # type: ignore[arg-type]
+
+    target = made.target
+    assert "local optima" not in words() and "did not converge" not in words()
+    inside = made.released.result.cost + (0.5 if made.released.result.cost < target.value else -0.5) * target.beta
+    assert ", all of them within" in words(cost=inside)
+    assert "not all of them within" in words(cost=target.upper + target.beta)
+    assert "ipopt did not converge" in words(cost=None)

@@ -86,7 +86,7 @@ def test_nearest_feasible_demands_are_those_of_ipopt():
     mine, theirs = Solves(ours).nearest_feasible(too_much), Solves(ipopt).nearest_feasible(too_much)
     assert mine.solver == STRUCTURED
     assert mine.delta > 0.01 and mine.delta == pytest.approx(theirs.delta, rel=1e-3)
-    assert Solves(ipopt).released(mine.d).converged
+    assert Solves(ipopt).released(mine.d).answer.converged
 
 
 def solve_true_demand(case, model, factor):

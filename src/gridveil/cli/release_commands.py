@@ -136,7 +136,9 @@ def release(
         step("drawing noise and repairing")
         made = make_release(loaded, settings, account, reuse=draw, keep=lambda drawn: keep_draw(drawn, curator, out))
         step("writing the network and checking it")
-        publish(made, loaded, out, simulation_as_public=simulation, card_page=_card_page, published=_say_published)
+        made = publish(
+            made, loaded, out, simulation_as_public=simulation, card_page=_card_page, published=_say_published
+        )
         report = _write_report(made, loaded, out, case, book)
     if report is not None:
         note(f"certificate and report: {report} ({seconds_since_start():.1f} s)")

@@ -110,7 +110,7 @@ class Curator:
         backend = backend_for(model, solver, verbose=verbose)
         backend.prepare()
         built = time.perf_counter()
-        answer = Solves(backend).afresh(model.layout.to_program(self.__case.values.reveal()))
+        answer = Solves(backend).best(model.layout.to_program(self.__case.values.reveal()))
         return CuratorSolution(
             status=answer.status,
             cost=answer.cost if answer.converged else math.nan,

@@ -88,6 +88,8 @@ class Follower:
         """Solve for d: from the public start, from another x, or warm from an earlier solution at a nearby d."""
         x0 = self.program.x_start if start is None else start
         point = self._solver.solve(d, self._bounds, x0, None if warm is None else warm.point, trust)
+        if point.converged and float(np.abs(d).sum()) < self.program.fine_below:
+            point = self._solver.refine(d, self._bounds, point)
         return FollowerSolution(
             status=point.status,
             cost=point.objective,

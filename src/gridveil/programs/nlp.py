@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,9 @@ _WARM_OPTIONS: dict[str, Any] = {
     "ipopt.warm_start_mult_bound_push": 1e-8,
 }
 
+# Fine: from a converged point on, for rows whose terms are far below one.
+_FINE_OPTIONS: dict[str, Any] = _WARM_OPTIONS | {"ipopt.tol": 1e-10, "ipopt.constr_viol_tol": 1e-10}
+
 
 @dataclass(frozen=True, eq=False)
 class NlpSolution:
@@ -140,6 +143,10 @@ class NlpSolver:
         return self._build(_WARM_OPTIONS | self._derivatives)
 
     @cached_property
+    def _fine(self) -> ca.Function:
+        return self._build(_FINE_OPTIONS | self._derivatives)
+
+    @cached_property
     def _near(self) -> ca.Function:
         return self._build(_NEAR_OPTIONS | self._derivatives)
 
@@ -188,11 +195,21 @@ class NlpSolver:
         """Build derivatives and solver now instead of at the first solve."""
         _ = self._cold
 
+    def refine(self, p: Vector, bounds: Bounds, found: NlpSolution) -> NlpSolution:
+        """Go on from a converged point to a far smaller error; the point itself if that leads nowhere."""
+        finer = self._call(self._fine, p, bounds, found.x, found)
+        total = replace(finer, iterations=found.iterations + finer.iterations, seconds=found.seconds + finer.seconds)
+        return total if finer.converged else found
+
     def solve(
         self, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None = None, trust: Trust = Trust.ROUGH
     ) -> NlpSolution:
         """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program."""
-        function = self._variant(trust) if warm is None else self._warm
+        return self._call(self._variant(trust) if warm is None else self._warm, p, bounds, start, warm)
+
+    def _call(
+        self, function: ca.Function, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None
+    ) -> NlpSolution:
         call: dict[str, Any] = {
             "x0": start if warm is None else warm.x,
             "p": p,

@@ -31,9 +31,12 @@ class ParametricProgram:
     ``g_lower ≤ g(x, d) ≤ g_upper`` and ``x_lower ≤ x ≤ x_upper`` (±inf where there is no bound).
 
     ``x_start`` may be built from public data only; ``more_starts`` make further ones from data that is not secret.
+    ``starts`` are further public x where O(d) has several local optima: whoever checks a cost solves from each of them too.
     ``proxy`` is the paper's concave m(d): O(d) is expected to grow with it. Demands and prices raise the cost, so their
     sum is the natural proxy (and the default); capacities lower it: minus the sum.
     ``adaptive_barrier`` lets Ipopt choose its barrier at each step: slower on power flow, far more reliable on gas flow.
+    ``fine_below``: where g is in the unit of d and Σ|d| lies below this, an error that is small beside one is not small
+    beside d, and Ipopt goes on to a smaller one.
     ``d_lower`` and ``d_upper`` bound the data that may be released; the paper's setting is no bounds.
 
     A program may be ``deferred``: it knows its sizes, limits and start, and writes its expressions when they are asked for.
@@ -55,7 +58,9 @@ class ParametricProgram:
     d_upper: Vector = field(default=None)  # type: ignore[arg-type]
     cost_unit: str = "cost"
     adaptive_barrier: bool = False
+    fine_below: float = 0.0
     more_starts: tuple[Callable[[Vector], Vector], ...] = ()
+    starts: tuple[Vector, ...] = ()
 
     @classmethod
     def deferred(cls, *, n_d: int, write: Callable[[], ParametricProgram], **numbers: Any) -> ParametricProgram:
@@ -95,6 +100,8 @@ class ParametricProgram:
             if np.any(getattr(self, f"{kind}_lower") > getattr(self, f"{kind}_upper")):
                 raise InputError(f"program {self.name}: {kind}_lower exceeds {kind}_upper; swap or widen the bounds")
         self._check_vector("x_start", len(self.x_lower))
+        if any(np.shape(start) != self.x_start.shape or not np.all(np.isfinite(start)) for start in self.starts):
+            raise InputError(f"program {self.name}: each of starts must hold {len(self.x_start)} finite numbers")
         if not np.all(np.isfinite(self.x_start)):
             raise InputError(f"program {self.name}: x_start must be finite; give a number for each variable")
 

@@ -78,6 +78,7 @@ def card(release: PublicRelease) -> dict[str, object]:
             "method": release.settings.method.value,
             "demand_bounds": release.settings.demand_bounds.value,
             "optimal_cost": result.cost,
+            **_checks(release),
             "squared_distance_to_noisy": result.delta,
             "monotone": result.monotonicity.holds,
         },
@@ -116,12 +117,41 @@ def plain_words(release: PublicRelease) -> list[str]:
         f"The optimal cost of this network is {release.released.result.cost:.6g} {release.cost_unit}, within "
         f"{target.beta:.4g} of a target that is {TARGET_WORDS[target.source]}."
     )
+    words += _several_optima(release)
     if release.target_error:
         words.append(
             f"The target lies within {release.target_error:.3g} {release.cost_unit} of the true optimal cost with a "
             "probability of about 95 %: estimated from the noise and from replicas, not proved."
         )
     words.append("This holds under the assumptions below, and only for what is not listed as unprotected.")
+    return words
+
+
+def _checks(release: PublicRelease) -> dict[str, object]:
+    """Who solved the released network, from where, and what each of them found."""
+    checked = release.released.checked
+    if checked is None:
+        return {"checked_by": [], "spread": None}
+    return {"checked_by": [asdict(check) for check in checked.checks], "spread": checked.spread}
+
+
+def _several_optima(release: PublicRelease) -> list[str]:
+    """Warn of local optima at which a reader's solver may stop instead, and of a solver that does not get there."""
+    checked = release.released.checked
+    if checked is None:
+        return []
+    words = []
+    if checked.spread > 0:
+        outside = checked.outside(release.target)
+        words.append(
+            f"The network has several local optima: solvers stopped at costs between {min(checked.costs):.6g} and "
+            f"{max(checked.costs):.6g} {release.cost_unit}, {'not all' if outside else 'all'} of them within the stated "
+            "distance of the target. The cheapest is the one stated above; a solver that starts elsewhere may stop at "
+            "another."
+        )
+    lost = [check.solver for check in checked.checks if check.cost is None and check.is_readers]
+    if lost:
+        words.append(f"Its optimal flow is hard to find: from the usual start {' and '.join(lost)} did not converge.")
     return words
 
 

@@ -134,7 +134,7 @@ def draw_for(curator: Curator, prepared: Prepared, settings: ReleaseSettings, ac
 
 def finish(prepared: Prepared, draw: Draw, settings: ReleaseSettings, spending: Spending | None) -> PublicRelease:
     """Everything after the mechanism: aim, repair, certify. Sees d̃, the noisy sum and public data, and nothing else."""
-    found, released = repaired(prepared, draw, settings)
+    found, released = repaired(prepared, draw, settings, for_readers=True)
     return PublicRelease(
         prepared=prepared,
         settings=settings,
@@ -146,15 +146,22 @@ def finish(prepared: Prepared, draw: Draw, settings: ReleaseSettings, spending: 
     )
 
 
-def repaired(prepared: Prepared, draw: Draw, settings: ReleaseSettings) -> tuple[Aim, ReleasedData]:
-    """Repair at the first aim that can be reached."""
+def repaired(
+    prepared: Prepared, draw: Draw, settings: ReleaseSettings, *, for_readers: bool = False
+) -> tuple[Aim, ReleasedData]:
+    """Repair at the first aim that can be reached; ``for_readers`` as in ``repair``."""
+
+    def repair_at(target: CostTarget) -> ReleasedData:
+        layout = prepared.model.layout
+        return repair(prepared.backend, layout, draw.noisy, target, settings.method, for_readers=for_readers)
+
     first = aim(prepared, draw, settings)
     try:
-        return first, repair(prepared.backend, prepared.model.layout, draw.noisy, first.target, settings.method)
+        return first, repair_at(first.target)
     except NoReleaseError:
         for other in retreats(prepared, draw, first, settings):
             try:
-                return other, repair(prepared.backend, prepared.model.layout, draw.noisy, other.target, settings.method)
+                return other, repair_at(other.target)
             except NoReleaseError:
                 continue
         raise

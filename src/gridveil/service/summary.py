@@ -27,6 +27,7 @@ def summary(release: Release) -> dict[str, object]:
         "cost_target_error": made.target_error,
         "cost": result.cost,
         "cost_error": _relative(result.cost - target.value, target.value),
+        "cost_spread": None if made.released.checked is None else made.released.checked.spread,
         "delta": result.delta,
         "optimisations": result.optimisations,
         "seconds": release.seconds,

@@ -29,6 +29,7 @@ class Effort(Enum):
     WARM: close, multipliers included; where this fails the caller goes on without them.
     AGAIN: like NEAR, after a warm solve has failed.
     OTHERWISE: the usual way led nowhere from this start; take another way, if there is one.
+    READER: as somebody would who has nothing but the data: Ipopt, from the flat start, whatever it takes.
     """
 
     FULL = "full"
@@ -37,6 +38,7 @@ class Effort(Enum):
     WARM = "warm"
     AGAIN = "again"
     OTHERWISE = "otherwise"
+    READER = "reader"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,8 @@ Vector = NDArray[np.float64]
 
 # These stay with the first: the second would take longer than what the caller tries next.
 _FIRST_ONLY = {Effort.BRIEF, Effort.WARM}
-# These are for the second: the first has had its try.
-_SECOND_ONLY = {Effort.AGAIN, Effort.OTHERWISE}
+# These are for the second: the first has had its try, or is not what was asked for.
+_SECOND_ONLY = {Effort.AGAIN, Effort.OTHERWISE, Effort.READER}
 
 
 class Fallback:

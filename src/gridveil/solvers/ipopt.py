@@ -30,6 +30,7 @@ _TRUST = {
     Effort.WARM: Trust.NEAR,
     Effort.AGAIN: Trust.NEAR,
     Effort.OTHERWISE: Trust.PROBED,
+    Effort.READER: Trust.ROUGH,
 }
 
 

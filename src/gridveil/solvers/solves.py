@@ -17,6 +17,8 @@ from gridveil.core.band import CostTarget
 from gridveil.core.lazy import lazy_module
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start
+from gridveil.solvers.checks import COLD, FLAT, OTHER, OWN, CheckedCost
+from gridveil.solvers.ipopt import IPOPT
 
 if TYPE_CHECKING:
     import casadi as ca
@@ -26,6 +28,7 @@ else:
 Vector = NDArray[np.float64]
 
 RELAXED_BAND = 10.0  # how much wider the band is that gives HPR a last start
+QUICK_FOR_IPOPT = 2_500  # variables, as of a thousand buses: up to there Ipopt takes about a second from the flat start
 WORSE_THAN_START = 1e-6  # relative: a dispatch that ends above the x it started from went to a worse optimum
 
 
@@ -85,12 +88,44 @@ class Solves:
         """O(d) from public starts: the flat one, the x of the nearest feasible data, the program's others."""
         return self._from_public_starts(d, self.backend.dispatch(d))
 
-    def released(self, d: Vector) -> Answer:
-        """O(d) from public starts for data that may sit at the edge of feasibility.
+    def best(self, d: Vector) -> Answer:
+        """O(d) afresh, or what other public starts and Ipopt find if that is cheaper: a local solver proves no optimum."""
+        cold = self.afresh(d)
+        if not cold.converged:
+            return cold
+        return CheckedCost.of([(COLD, cold), *self._from_other_starts(d, cold, ask_reader=self._is_quick)]).answer
 
-        There a flat start can crawl for hundreds of slow iterations, so it is given up early.
+    def released(self, d: Vector, own: Vector | None = None) -> CheckedCost:
+        """O(d) as those find it who have released data and nothing else; and from ``own``, the x that was released with.
+
+        The default solver starts cold and from the flat start. Ipopt starts flat where that is quick, and elsewhere if
+        the others disagree. In large networks a start at the edge of feasibility can crawl, so it is given up early.
         """
-        return self._from_public_starts(d, self.backend.dispatch(d, effort=Effort.BRIEF))
+        cold = self.backend.dispatch(d, effort=Effort.FULL if self._is_quick else Effort.BRIEF)
+        tried = [(FLAT if cold.solver == IPOPT else COLD, cold)]
+        if own is not None:
+            near = Effort.NEAR if self._is_quick else Effort.BRIEF
+            tried.append((OWN, self.backend.dispatch(d, start=Start(own, d), effort=near)))
+        disagree = CheckedCost.of(tried).spread > 0
+        tried += self._from_other_starts(d, cold, ask_reader=self._is_quick or disagree)
+        if not any(answer.converged for _, answer in tried):
+            tried.append((OTHER, self._from_public_starts(d, cold)))
+        return CheckedCost.of(tried)
+
+    @property
+    def _is_quick(self) -> bool:
+        return self.backend.program.n_x <= QUICK_FOR_IPOPT
+
+    def _from_other_starts(self, d: Vector, cold: Answer, *, ask_reader: bool) -> list[tuple[str, Answer]]:
+        """What other public starts than the cold one lead to. Ipopt is not asked again if the cold answer is its own."""
+        backend, program, tried = self.backend, self.backend.program, []
+        if cold.solver != IPOPT:
+            tried.append((FLAT, backend.dispatch(d, start=Start(program.x_start, d), effort=Effort.BRIEF)))
+        for x in program.starts:
+            tried.append((OTHER, backend.dispatch(d, start=Start(x, d), effort=Effort.FULL)))
+        if cold.solver != IPOPT and (ask_reader or CheckedCost.of([(COLD, cold), *tried]).spread > 0):
+            tried.append((FLAT, backend.dispatch(d, effort=Effort.READER)))
+        return tried
 
     def _from_public_starts(self, d: Vector, answer: Answer) -> Answer:
         if not answer.converged:

@@ -56,7 +56,7 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
         variable_generation(generator.q_min, generator.q_max),
         variable_cost_level(generator.cost, generator),
     ]
-    more = {"cost_unit": "$/h", "more_starts": (lambda d: start_from_dc(network, d),)}
+    more = {"cost_unit": "$/h", "more_starts": (lambda d: start_from_dc(network, d),), "fine_below": 1.0}
     return ParametricProgram.deferred(
         name=AC_OPF,
         n_d=2 * len(grid.load_bus),

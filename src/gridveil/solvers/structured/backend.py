@@ -159,8 +159,8 @@ class StructuredBackend:
 
 
 def _takes(effort: Effort) -> bool:
-    """Whether a start is near enough to begin from."""
-    return effort in {Effort.NEAR, Effort.WARM, Effort.AGAIN}
+    """Whether to begin from a start: it is near enough, or the caller does not mind if it leads nowhere."""
+    return effort in {Effort.NEAR, Effort.WARM, Effort.AGAIN, Effort.BRIEF}
 
 
 def _own(start: Start) -> WarmStart | None:

@@ -120,6 +120,8 @@ DENSE_SOFTNESS = 1e-10
 # Verdict.
 TOLERANCE = 1e-7
 """ε_tol: largest scaled error of the engine. trial: at 1e-6 costs vary by 8e-6."""
+LEAST_DEMAND = 1e-3
+"""total demand (p.u.) down to which ε_tol shrinks with it. rounding: 1e-10."""
 PRICE_SCALE = 10.0
 """s_max: prices above this loosen the dual tolerance. unrecorded (WB: 100)."""
 ROUNDED_DUAL = 100.0

@@ -23,7 +23,7 @@ from gridveil.solvers.structured.problem import (
     SolveStatus,
     Task,
 )
-from gridveil.solvers.structured.settings import CHECK_TOLERANCE, LEAST_COST_WEIGHT, SOUND, TOLERANCE
+from gridveil.solvers.structured.settings import CHECK_TOLERANCE, LEAST_COST_WEIGHT, LEAST_DEMAND, SOUND, TOLERANCE
 
 if TYPE_CHECKING:
     from gridveil.solvers.structured.layout import Iterate
@@ -83,13 +83,13 @@ class StructuredSolver:
         """
         from gridveil.solvers.structured.strategy import attempt
 
-        return self._run(task, lambda grid, lowered: attempt(grid, lowered, warm, TOLERANCE, thorough))
+        return self._run(task, lambda grid, lowered: attempt(grid, lowered, warm, _tolerance(task), thorough))
 
     def solve_near(self, task: Task, known: WarmStart) -> Solution:
         """Solve a task from an earlier primal point that is feasible for it or nearly so, without its multipliers."""
         from gridveil.solvers.structured.strategy import attempt_near
 
-        return self._run(task, lambda grid, lowered: attempt_near(grid, lowered, known, TOLERANCE))
+        return self._run(task, lambda grid, lowered: attempt_near(grid, lowered, known, _tolerance(task)))
 
     def start_from(
         self, *, va: Floats, vm: Floats, pg: Floats, qg: Floats, demand_p: Floats, demand_q: Floats
@@ -191,6 +191,14 @@ class StructuredSolver:
                 rows=rows,
             ),
         )
+
+
+def _tolerance(task: Task) -> float:
+    """ε_tol in proportion to the demand of a dispatch, where all of it together is below one."""
+    if not isinstance(task, Dispatch):
+        return TOLERANCE
+    demand = float(np.abs(task.demand_p).sum() + np.abs(task.demand_q).sum())
+    return TOLERANCE * min(1.0, max(demand, LEAST_DEMAND))
 
 
 def _verdict(claimed: SolveStatus, residuals: Residuals) -> SolveStatus:
