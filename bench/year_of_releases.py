@@ -2,9 +2,9 @@
 
     python bench/year_of_releases.py [--case case118_ieee] [--hours 8760] [--workers 2] [--alpha 0.1] [--beta 1%]
 
-Every hour is a simulated release of its own (ε = 1, method auto, its true cost as public target). The loads of the file
-are scaled by a pattern of day, week and season between about 0.6 and 1.0. The time is that of the whole call: true costs,
-noise, starting the workers, repairs.
+Every hour of one customer is protected (ε = 1), and the cost targets are derived from the noisy values. The loads of the
+file are scaled by a pattern of day, week and season between about 0.6 and 1.0. The time is that of the whole call: noise,
+starting the workers, targets, repairs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ import time
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gridveil.core.band import Tolerance
+from gridveil.core.choices import CostTargetMode, Protects
 from gridveil.core.parallel import all_cores
 from gridveil.sectors.registry import load_case
+from gridveil.sectors.series_table import SeriesCase, SeriesLayout, site_names
 from gridveil.service.account import NoAccount
 from gridveil.service.series import release_series
-from gridveil.service.settings import ReleaseSettings
+from gridveil.service.series_settings import SeriesSettings
+from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 from gridveil.solvers.structured import warm_up
 
 DAY, WEEK, YEAR = 24, 168, 8760
@@ -48,10 +52,26 @@ def main() -> None:
     options = parser.parse_args()
     warm_up()
     case = load_case(options.case)
-    settings = ReleaseSettings(epsilon="1", alpha=options.alpha, beta=Tolerance.parse(options.beta), seed=options.seed)
-    demands = [case.values.scaled(scale) for scale in load_pattern(options.hours)]
+    release = ReleaseSettings(
+        epsilon="1",
+        alpha=options.alpha,
+        beta=Tolerance.parse(options.beta),
+        seed=options.seed,
+        target=CostTargetSettings(mode=CostTargetMode.DERIVED),
+    )
+    layout = SeriesLayout(
+        timestamps=pd.date_range("2026-01-05", periods=options.hours, freq="h"),
+        time_name="timestamp",
+        site_name="site",
+        sites=site_names(case.field),
+        columns=("p_mw", "q_mvar"),
+        base=case.field.base,
+    )
+    hours = tuple(case.values.scaled(scale) for scale in load_pattern(options.hours))
+    series = SeriesCase(case=case, layout=layout, hours=hours)
     clock = time.perf_counter()
-    rows = release_series(case, demands, settings, NoAccount(), workers=options.workers)
+    settings = SeriesSettings(release=release, protects=Protects.HOUR)
+    rows = release_series(series, settings, NoAccount(), workers=options.workers).rows
     seconds = time.perf_counter() - clock
     verified = sum(row.verified for row in rows)
     print(

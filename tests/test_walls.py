@@ -19,6 +19,7 @@ from gridveil.core.secret import SecretValues
 from gridveil.sectors.registry import SECTORS, load_case
 from gridveil.service.prepare import Prepared, PublicCase
 from gridveil.service.release import PublicRelease
+from gridveil.service.series import SeriesRelease
 
 SOURCE = Path(gridveil.__file__).parent
 LEFT_TO_RIGHT = [
@@ -39,7 +40,8 @@ LEFT_TO_RIGHT = [
 ]
 ANYWHERE: set[str] = set()
 MAY_REVEAL = {
-    f"privacy/{module}.py" for module in ("attacks", "curator", "limits", "neighbours", "mechanisms/simulation")
+    f"privacy/{module}.py"
+    for module in ("attacks", "curator", "limits", "neighbours", "series_curator", "mechanisms/simulation")
 }
 # Values that are no secret: read back from what a release has written, made up, or of a public benchmark network.
 MAY_ASK_FOR_PUBLISHED_VALUES = {
@@ -47,6 +49,7 @@ MAY_ASK_FOR_PUBLISHED_VALUES = {
     "benchmark/releases.py",
     "service/audit.py",
     "service/publish.py",
+    "service/series_publish.py",
     "study/explore.py",
     "study/trial.py",
 }
@@ -54,6 +57,7 @@ MAY_ASK_FOR_PUBLISHED_VALUES = {
 PUBLIC_MAKERS = (
     "service/card.py",
     "service/registry_card.py",
+    "service/series_card.py",
     "report/card_page.py",
     "sectors/gas/gaslib_write.py",
     "sectors/gas/matgas_write.py",
@@ -61,7 +65,8 @@ PUBLIC_MAKERS = (
     "sectors/power/write.py",
 )
 HOLD_TRUE_VALUES = {
-    "Case", "Curator", "CuratorRecord", "CuratorSolution", "Comparison", "Release", "Secret", "SecretValues",
+    "Case", "Curator", "CuratorRecord", "CuratorSolution", "Comparison", "Release", "Secret", "SecretValues", "SeriesCase",
+    "SeriesCurator", "SeriesErrors",
 }  # fmt: skip
 
 
@@ -156,18 +161,18 @@ def test_makers_of_public_files_take_nothing_that_holds_true_values(name):
     assert not imported & HOLD_TRUE_VALUES
 
 
-@pytest.mark.parametrize("name", ["service/card.py", "service/registry_card.py"])
+@pytest.mark.parametrize("name", ["service/card.py", "service/registry_card.py", "service/series_card.py"])
 def test_cards_are_made_from_a_public_release_alone(name):
     public = [function for function in functions_of(SOURCE / name) if not function.name.startswith("_")]
     assert public
     for function in public:
-        assert annotated_types([function]) & {"PublicRelease", "PublicCase"}, function.name
+        assert annotated_types([function]) & {"PublicRelease", "PublicCase", "SeriesRelease"}, function.name
         assert len(function.args.args) == 1 and not function.args.kwonlyargs, function.name
 
 
 def test_public_types_hold_nothing_that_leads_to_true_values():
-    """PublicRelease, PublicCase and Prepared, and every dataclass of ours inside them."""
-    waiting: list[object] = [PublicRelease, PublicCase, Prepared]
+    """PublicRelease, SeriesRelease, PublicCase and Prepared, and every dataclass of ours inside them."""
+    waiting: list[object] = [PublicRelease, SeriesRelease, PublicCase, Prepared]
     seen: set[str] = set()
     while waiting:
         kind = waiting.pop()

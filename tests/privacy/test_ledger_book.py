@@ -398,6 +398,8 @@ def test_a_ledger_is_described_in_plain_values(book: LedgerBook) -> None:
         "spent": "4/3",
         "cap": "2",
         "remaining": "2/3",
+        "delta": "0",
+        "protects": "profile",
         "draws": 2,
     }
     assert json.loads(json.dumps(charges)) == charges

@@ -137,7 +137,9 @@ def test_a_private_cost_splits_the_budget(cli, tmp_path, book):
     assert card["cost_target"]["mode"] == "private"
     # β is what was asked for: the noise on the target does not widen it.
     assert card["cost_target"]["beta"] == pytest.approx(0.2 * card["cost_target"]["value"])
-    assert card["data_set"] == {"epsilon": 2.0, "cap": 2.0, "alpha": 1.0, "unit": "MVA", "draws": 2}
+    assert card["data_set"] == {
+        "epsilon": 2.0, "cap": 2.0, "alpha": 1.0, "unit": "MVA", "draws": 2, "delta": 0.0, "protects": "profile"
+    }  # fmt: skip
 
 
 # --- reuse ------------------------------------------------------------------------------------------------------------

@@ -80,7 +80,9 @@ def test_release_of_a_built_in_network(cli, tmp_path):
     assert (report["alpha"], report["alpha_unit"]) == (1, "kg/s")
     card = yaml.safe_load((tmp_path / "out/public/card.yaml").read_text())
     assert (card["promise"]["alpha"], card["promise"]["unit"]) == (1, "kg/s")
-    assert card["data_set"] == {"epsilon": 1.0, "cap": 2.0, "alpha": 1.0, "unit": "kg/s", "draws": 1}
+    assert card["data_set"] == {
+        "epsilon": 1.0, "cap": 2.0, "alpha": 1.0, "unit": "kg/s", "draws": 1, "delta": 0.0, "protects": "profile"
+    }  # fmt: skip
     (mechanism,) = card["mechanisms"]
     # Scale α/ε in kg/s, and a little more for the rounding to the lattice.
     assert mechanism["name"] == "Laplace" and mechanism["scale"] == pytest.approx(1, rel=2e-3)

@@ -1,4 +1,4 @@
-"""A series of hours is what its hours are one by one, and no hour goes missing."""
+"""A series is one draw under one charge, and every hour is repaired as it would be alone."""
 
 from __future__ import annotations
 
@@ -6,125 +6,290 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from gridveil.core.band import Tolerance
-from gridveil.core.choices import CostTargetMode
+from gridveil.core.choices import CostTargetMode, Protects
 from gridveil.core.errors import InputError, NoReleaseError
-from gridveil.privacy.ledger import Ledger
+from gridveil.core.secret import SecretValues
+from gridveil.privacy.ledger import LARGEST_DELTA, Ledger
+from gridveil.privacy.series_curator import SeriesCurator
+from gridveil.sectors.case import Case
 from gridveil.sectors.registry import load_case
+from gridveil.sectors.series_table import SeriesCase, SeriesLayout, site_names
+from gridveil.service import series as series_module
 from gridveil.service.account import LedgerAccount, NoAccount
-from gridveil.service.release import make_release
-from gridveil.service.series import hour_seed, release_series
+from gridveil.service.prepare import PublicCase, prepare
+from gridveil.service.release import repaired
+from gridveil.service.series import release_series
+from gridveil.service.series_publish import publish_series
+from gridveil.service.series_settings import SeriesSettings
+from gridveil.service.series_store import SeriesStore
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
-SETTINGS = ReleaseSettings(epsilon="1", alpha="0.02", beta=Tolerance.parse("1%"), seed=3)
 DERIVED = CostTargetSettings(mode=CostTargetMode.DERIVED)
+RELEASE = ReleaseSettings(epsilon="1", alpha="0.02", beta=Tolerance.parse("1%"), seed=3, target=DERIVED)
+HOUR = SeriesSettings(release=RELEASE, protects=Protects.HOUR)
+PROFILE = SeriesSettings(release=RELEASE, protects=Protects.PROFILE, basis="hours")
 SCALES = (0.7, 1.0, 60.0, 0.85)
 TOO_MUCH = 2  # the hour whose demands no generator can meet
 
 
-def series(settings: ReleaseSettings, scales=SCALES, *, ledger=None, workers=1, **options):
-    case = load_case("veil9")
-    hours = [case.values.scaled(scale) for scale in scales]
-    account = NoAccount() if ledger is None else LedgerAccount(ledger)
-    return release_series(case, hours, settings, account, workers=workers, **options)
+def private(settings: SeriesSettings, **changes) -> SeriesSettings:
+    return replace(settings, release=replace(settings.release, seed=None), **changes)
+
+
+def table_of(case: Case, hours: list[SecretValues], start: str = "2026-01-05") -> SeriesCase:
+    layout = SeriesLayout(
+        timestamps=pd.date_range(start, periods=len(hours), freq="h"),
+        time_name="timestamp",
+        site_name="site",
+        sites=site_names(case.field),
+        columns=("p_mw", "q_mvar"),
+        base=case.field.base,
+    )
+    return SeriesCase(case=case, layout=layout, hours=tuple(hours))
+
+
+def scaled(scales=SCALES, name: str = "veil9") -> SeriesCase:
+    case = load_case(name)
+    return table_of(case, [case.values.scaled(scale) for scale in scales])
+
+
+def new_ledger(path, *, alpha="2", cap="4", protects=Protects.PROFILE):
+    """A ledger whose α is in MVA: the base of veil9 is 100 MVA."""
+    return Ledger.create(path, dataset="0" * 64, name="veil9", unit="MVA", alpha=alpha, cap=cap, protects=protects)
 
 
 @pytest.mark.parametrize(
-    ("workers", "target"),
+    ("settings", "workers"),
     [
-        (1, CostTargetSettings()),
-        (2, DERIVED),
-        (1, DERIVED),
-        (1, CostTargetSettings(mode=CostTargetMode.FORECAST, forecast=5000.0)),
+        (HOUR, 2),
+        (PROFILE, 1),
+        (replace(HOUR, release=replace(RELEASE, target=CostTargetSettings())), 1),
+        (
+            replace(
+                HOUR, release=replace(RELEASE, target=CostTargetSettings(mode=CostTargetMode.FORECAST, forecast=5000.0))
+            ),
+            1,
+        ),
+    ],
+    ids=["hour", "profile", "private target", "forecast"],
+)
+def test_hours_are_repaired_as_if_alone(settings, workers):
+    series = scaled()
+    made = release_series(series, settings, NoAccount(), workers=workers)
+    assert [row.hour for row in made.rows] == list(range(len(SCALES)))
+    prepared = prepare(PublicCase.of(series.case), solver="structured")
+    for row in made.rows:
+        try:
+            aim, released = repaired(prepared, made.draw.hour(row.hour), settings.release)
+        except NoReleaseError as error:
+            assert not row.verified and row.status == str(error) and np.isnan(made.values[row.hour]).all()
+            continue
+        assert row.verified and row.status == "verified" and row.target == aim.target
+        np.testing.assert_array_equal(made.values[row.hour], released.values)
+        assert row.target.contains(row.released.result.cost)
+    assert sum(row.verified for row in made.rows) >= 3
+    assert (made.draw.totals is None) == (settings.release.target.mode is not CostTargetMode.PRIVATE)
+
+
+@pytest.mark.parametrize("settings", [HOUR, PROFILE, replace(PROFILE, mechanism="gaussian", delta="1e-6")])
+def test_noise_is_fresh_in_every_hour_and_at_every_site(settings):
+    series = scaled((1.0, 1.0, 1.0))
+    made = release_series(series, settings, NoAccount(), workers=1)
+    noise = made.draw.values - series.case.values.reveal()
+    flat = np.concatenate([noise.real.ravel(), noise.imag.ravel()])
+    assert len(np.unique(flat)) > 0.9 * len(flat)  # noise that is used twice would show
+
+
+@pytest.mark.parametrize(
+    ("counted", "settings", "cost"),
+    [
+        (Protects.HOUR, HOUR, 1),
+        (Protects.PROFILE, HOUR, 4),
+        (Protects.PROFILE, PROFILE, 1),
+        (Protects.HOUR, PROFILE, 1),
+        (Protects.HOUR, replace(HOUR, release=replace(RELEASE, target=CostTargetSettings())), 1),
     ],
 )
-def test_hours_are_released_as_if_alone(workers, target):
-    settings = replace(SETTINGS, target=target)
-    rows = series(settings, workers=workers)
-    assert [row.hour for row in rows] == list(range(len(SCALES)))
-    case = load_case("veil9")
-    for row, scale in zip(rows, SCALES, strict=True):
-        hour = case.with_values(case.values.scaled(scale))
-        own = replace(settings, seed=hour_seed(3, row.hour))
-        try:
-            alone = make_release(hour, own, NoAccount()).public
-        except NoReleaseError as error:
-            assert not row.verified and row.status == str(error) and row.target is None
-            continue
-        assert row.verified and row.status == "verified" and row.released is not None and row.target is not None
-        np.testing.assert_array_equal(row.released.values, alone.values)
-        assert row.target == alone.target
-        assert row.target.contains(row.released.result.cost)
-        assert (row.draw.total is None) == (target.mode is not CostTargetMode.PRIVATE)
-    assert sum(row.verified for row in rows) >= 3
-    noise = [row.draw.noisy.values - s * case.values.reveal() for row, s in zip(rows, SCALES, strict=True)]
-    assert all(np.abs(one - two).min() > 0 for i, one in enumerate(noise) for two in noise[:i])
-
-
-def new_ledger(path, *, alpha, cap):
-    """A ledger whose α is in MVA: the base of veil9 is 100 MVA."""
-    return Ledger.create(path, dataset="0" * 64, name="veil9", unit="MVA", alpha=alpha, cap=cap)
-
-
-@pytest.mark.parametrize(("target", "draws"), [(DERIVED, 1), (CostTargetSettings(), 2)], ids=["derived", "private"])
-def test_every_hour_is_charged_and_kept_before_its_repair(tmp_path, target, draws):
-    """An hour whose true demands nobody can serve is drawn, charged and kept like any other."""
-    ledger = new_ledger(tmp_path / "veil9.ledger", alpha="2", cap="4")
-    kept = {}
-    rows = series(
-        replace(SETTINGS, seed=None, target=target), ledger=ledger, keep=lambda hour, draw: kept.update({hour: draw})
+def test_a_series_is_one_charge_whatever_its_hours(tmp_path, counted, settings, cost):
+    """Infeasible hours are drawn and charged like any other; independent hours add up where a profile is counted."""
+    ledger = new_ledger(tmp_path / "veil9.ledger", protects=counted)
+    made = release_series(scaled(), private(settings), LedgerAccount(ledger), workers=1)
+    (charge,) = ledger.charges
+    assert ledger.spent == charge.epsilon == cost and charge.delta == 0 and charge.rho is None
+    assert (
+        charge.mechanism.startswith("4 hours: ")
+        and charge.purpose == f"series of veil9, protects one {settings.protects.value}"
     )
-    assert all(row.verified for row in rows if row.hour != TOO_MUCH)
-    charges = ledger.charges
-    purposes = [charge.purpose for charge in charges if charge.purpose != "cost target"]
-    assert purposes == [f"release of veil9, hour {hour}" for hour in range(len(SCALES))]
-    assert len(charges) == draws * len(SCALES)
-    assert [kept[hour].noisy.charge_id for hour in range(4)] == [
-        charge.id for charge in charges if charge.purpose != "cost target"
-    ]
-    if draws == 2:
-        assert [kept[hour].total.charge_id for hour in range(4)] == [
-            c.id for c in charges if c.purpose == "cost target"
-        ]
-    assert [row.draw for row in rows] == [kept[hour] for hour in range(4)]
-    assert ledger.spent == Fraction(4)  # at the ledger's own α every hour costs exactly its ε, sum included
-    assert not any(row.draw.simulation for row in rows)
+    assert made.draw.charge_id == charge.id and not made.draw.simulation
+    assert made.spending is not None and made.spending.epsilon == cost and made.spending.protects == counted.value
+    assert not made.rows[TOO_MUCH].verified or made.draw.values.shape == (4, 7)
+
+
+def test_gaussian_noise_is_charged_with_its_delta_and_its_rho(tmp_path):
+    ledger = new_ledger(tmp_path / "veil9.ledger", alpha="3", cap="9")
+    settings = private(PROFILE, mechanism="gaussian", delta="6e-6")
+    made = release_series(scaled((1.0, 0.9)), settings, LedgerAccount(ledger), workers=1)
+    (charge,) = ledger.charges
+    assert charge.delta == Fraction(6, 10**6) and float(charge.rho) == pytest.approx(made.draw.mechanism.rho)
+    assert ledger.spent == 4  # at 3 MVA, two steps of 2 MVA: four times ρ, at most four times ε
+    assert made.spending.delta == pytest.approx(6e-6)
+    again = Ledger.open(ledger.path).history()
+    assert again.delta == charge.delta and again.charges == (charge,)
+    with pytest.raises(InputError, match="over the limit of δ"):
+        ledger.charge(epsilon="1/9", alpha="3", unit="MVA", mechanism="m", purpose="p", delta=LARGEST_DELTA, rho="1/99")
+    assert len(ledger.charges) == 1
 
 
 def test_a_budget_that_does_not_cover_the_series_is_left_untouched(tmp_path):
-    # An hour at α = 2 MVA costs about 2 at 4 MVA.
-    ledger = new_ledger(tmp_path / "veil9.ledger", alpha="4", cap="5.99")
-    settings = replace(SETTINGS, seed=None, target=DERIVED)
-    with pytest.raises(InputError, match=r"over budget, nothing was drawn: .* needs ε = 6, remaining ε = 5\.99"):
-        series(settings, SCALES[:3], ledger=ledger)
-    assert ledger.charges == ()
-    series(settings, SCALES[:2], ledger=ledger)
-    assert 3.9 < ledger.spent <= 4
+    ledger = new_ledger(tmp_path / "veil9.ledger", cap="2.99")
+    announced = []
+    with pytest.raises(InputError, match=r"over budget, nothing was drawn: .* needs ε = 3, remaining ε = 2\.99"):
+        release_series(
+            scaled(SCALES[:3]), private(HOUR), LedgerAccount(ledger), workers=1, announce=lambda: announced.append(1)
+        )
+    assert ledger.charges == () and not announced
+
+
+def test_hours_of_one_block_are_repaired_once(monkeypatch):
+    repairs = []
+    kept = series_module._finish
+
+    def counted(prepared, job):
+        repairs.append(job)
+        return kept(prepared, job)
+
+    monkeypatch.setattr(series_module, "_finish", counted)
+    made = release_series(scaled((1.0,) * 48), replace(PROFILE, basis="parts"), NoAccount(), workers=1)
+    assert len(repairs) == made.basis.blocks == series_module.repairs_needed(made.basis) == 6
+    np.testing.assert_array_equal(made.values[:24], made.values[24:])
+    assert len({row.released.result.cost for row in made.rows}) == 6
 
 
 def test_bad_series_are_refused(tmp_path):
     case, other = load_case("veil9"), load_case("veil2")
     with pytest.raises(InputError, match="hour 1: its values do not match"):
-        release_series(case, [case.values, other.values], SETTINGS, NoAccount(), workers=1)
+        release_series(table_of(case, [case.values, other.values]), HOUR, NoAccount(), workers=1)
     with pytest.raises(InputError, match="declared public"):
-        series(replace(SETTINGS, target=CostTargetSettings(mode=CostTargetMode.PUBLIC)))
-    assert release_series(case, [], SETTINGS, NoAccount(), workers=2) == []
-
-
-def test_a_series_without_a_seed_must_be_charged_and_one_with_a_seed_must_not(tmp_path):
+        replace(HOUR, release=replace(RELEASE, target=CostTargetSettings(mode=CostTargetMode.PUBLIC)))
+    with pytest.raises(InputError, match="choices for whole profiles"):
+        replace(HOUR, basis="level")
+    with pytest.raises(InputError, match="does not protect a profile"):
+        replace(PROFILE, release=replace(RELEASE, target=CostTargetSettings()))
     with pytest.raises(InputError, match="must be charged to a ledger"):
-        series(replace(SETTINGS, seed=None), SCALES[:1])
-    ledger = new_ledger(tmp_path / "veil9.ledger", alpha="2", cap="4")
-    with pytest.raises(InputError, match="one with a seed to none"):
-        series(SETTINGS, SCALES[:1], ledger=ledger)
+        release_series(scaled(), private(HOUR), NoAccount(), workers=1)
+    ledger = new_ledger(tmp_path / "veil9.ledger")
+    undeclared = replace(case, sites_declared=False)
+    with pytest.raises(InputError, match="--sites all"):
+        release_series(table_of(undeclared, [case.values]), private(HOUR), LedgerAccount(ledger), workers=1)
     assert ledger.charges == ()
 
 
-def test_sites_that_follow_the_demands_are_refused(tmp_path):
-    case = replace(load_case("veil9"), sites_declared=False)
-    account = LedgerAccount(new_ledger(tmp_path / "veil9.ledger", alpha="2", cap="4"))
-    with pytest.raises(InputError, match="--sites all"):
-        release_series(case, [case.values], replace(SETTINGS, seed=None), account, workers=1)
-    assert account.ledger.charges == ()
+# ---- a run that is stopped
+
+
+class Stop(BaseException):
+    """Stands for a kill."""
+
+
+def begun(tmp_path, settings, ledger, **options):
+    series = scaled((1.0, 0.9))
+    curator = SeriesCurator(series.case, series.hours)
+    store = SeriesStore(tmp_path / "curator", curator, settings)
+    account = LedgerAccount(ledger)
+    reuse = store.load(account) if store.exists else None
+    made = release_series(
+        series, settings, account, workers=1, reuse=reuse, keep=store.keep, announce=store.announce, **options
+    )
+    return made, store
+
+
+PRIVATE_TARGET = replace(HOUR, release=replace(RELEASE, target=CostTargetSettings()))
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        (HOUR, "gridveil.privacy.series_curator.SeriesCurator.draw"),
+        (PROFILE, "gridveil.privacy.series_curator.SeriesCurator.draw"),
+        (PROFILE, "gridveil.service.series_store.SeriesStore.keep"),
+        (PROFILE, "gridveil.service.series._repaired_hours"),
+        (PRIVATE_TARGET, "gridveil.service.series.draw_sums"),
+        (PRIVATE_TARGET, "gridveil.service.series._repaired_hours"),
+    ],
+)
+def test_a_stopped_series_goes_on_without_a_second_charge(tmp_path, monkeypatch, settings, place):
+    ledger, settings = new_ledger(tmp_path / "veil9.ledger", protects=Protects.HOUR), private(settings)
+
+    def stop(*_, **__):
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, stop)
+        with pytest.raises(Stop):
+            begun(tmp_path, settings, ledger)
+    assert len(ledger.charges) == 1
+    stored = SeriesStore(tmp_path / "curator", SeriesCurator(scaled().case, scaled((1.0, 0.9)).hours), settings).load(
+        LedgerAccount(ledger)
+    )
+    made, store = begun(tmp_path, settings, ledger)
+    assert len(ledger.charges) == 1 and made.draw.charge_id == ledger.charges[0].id
+    if stored is not None:
+        np.testing.assert_array_equal(made.draw.values, stored.values)
+    again = store.load(LedgerAccount(ledger))
+    np.testing.assert_array_equal(again.values, made.draw.values)
+    assert again.mechanism == made.draw.mechanism
+    assert [t.value for t in again.totals or ()] == [t.value for t in made.draw.totals or ()]
+
+
+def test_stored_draws_serve_their_own_data_promise_and_ledger_alone(tmp_path):
+    ledger, settings = new_ledger(tmp_path / "veil9.ledger"), private(PROFILE)
+    _, store = begun(tmp_path, settings, ledger)
+    account = LedgerAccount(ledger)
+    other = scaled((1.0, 0.8))
+    with pytest.raises(InputError, match="made from other data"):
+        replace(store, curator=SeriesCurator(other.case, other.hours)).load(account)
+    with pytest.raises(InputError, match="another epsilon"):
+        replace(store, settings=replace(settings, release=replace(settings.release, epsilon="2"))).load(account)
+    with pytest.raises(InputError, match="another basis"):
+        replace(store, settings=replace(settings, basis="level")).load(account)
+    wider = replace(settings, release=replace(settings.release, beta=Tolerance.parse("5%")))
+    assert replace(store, settings=wider).load(account) is not None  # β is no part of the promise
+    with pytest.raises(InputError, match="not in the ledger"):
+        store.load(LedgerAccount(new_ledger(tmp_path / "other.ledger")))
+    values = tmp_path / "curator" / "series.npy"
+    content = values.read_bytes()
+    values.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match="changed after it was written"):
+        store.load(account)
+    values.unlink()
+    with pytest.raises(InputError, match="is gone"):
+        store.load(account)
+    state = tmp_path / "curator" / "series.json"
+    state.write_text(state.read_text().replace('"drawn"', '"announced"'))  # would draw once more under the same charge
+    with pytest.raises(InputError, match="changed after it was written"):
+        store.load(account)
+
+
+# ---- nothing but the mechanism depends on the truth
+
+
+@pytest.mark.parametrize("settings", [HOUR, PROFILE, replace(PROFILE, basis="level")], ids=["hour", "profile", "level"])
+def test_public_folders_of_two_truths_with_the_same_draws_are_byte_identical(tmp_path, settings):
+    case = load_case("veil9")
+    truth = np.array(case.values.reveal())
+    draw = release_series(scaled((1.0, 0.9, 0.8)), settings, NoAccount(), workers=1).draw
+    draw = replace(draw, simulation=False)
+    contents = []
+    for number, values in enumerate((truth, 1.7 * truth + 0.05, 60 * truth, 0 * truth)):
+        series = table_of(case, [SecretValues(values * share) for share in (1.0, 0.9, 0.8)])
+        made = release_series(series, private(settings), NoAccount(simulation=False), workers=1, reuse=draw)
+        folder = tmp_path / str(number)
+        publish_series(made, SeriesCurator(case, series.hours), folder, simulation_as_public=False)
+        public = sorted((folder / "public").rglob("*"))
+        contents.append({path.name: path.read_bytes() for path in public})
+    assert {"card.yaml", "hours.csv", "network.m", "series.parquet"} == set(contents[0])
+    assert all(files == contents[0] for files in contents)

@@ -6,31 +6,42 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gridveil.api.choices import Number, choose, exact_number, listed, tolerance_text
 from gridveil.api.explored import ExploreResult
 from gridveil.api.html import facts_html, facts_text
 from gridveil.api.plots import CasePlots
 from gridveil.api.released import ReleaseResult
+from gridveil.api.series import SeriesResult
 from gridveil.api.solved import SolveResult, solve_case
 from gridveil.core.band import Tolerance
-from gridveil.core.choices import CostTargetMode, DemandBounds, Formulation
+from gridveil.core.choices import CostTargetMode, DemandBounds, Formulation, Protects
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.methods import Method, Solver
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.mechanisms import LAPLACE
 from gridveil.privacy.noisy import Draw
+from gridveil.privacy.series_curator import SeriesCurator
 from gridveil.sectors.case import Case, Network
 from gridveil.sectors.registry import describe_case, sector_of
+from gridveil.sectors.series_table import series_of
 from gridveil.sectors.view import Frames
 from gridveil.service.account import LedgerAccount, NoAccount
 from gridveil.service.budget import ledger_of
+from gridveil.service.publish import CURATOR
 from gridveil.service.release import make_release
 from gridveil.service.reuse import kept_promise, load_draw
+from gridveil.service.series import release_series
+from gridveil.service.series_settings import SeriesSettings
+from gridveil.service.series_store import SeriesStore
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 from gridveil.study.choices import DemandSource
 from gridveil.study.explore import ExploreGrid, demands_to_use, explore_public, explore_simulated, refuse_true_demands
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AnyPath = str | PathLike[str]
 
@@ -140,6 +151,73 @@ class GridCase:
                 error.add_note("the draw is kept: release(…, reuse=case.draws[-1]) uses it again at no cost")
             raise
 
+    def release_series(
+        self,
+        frame: pd.DataFrame,
+        *,
+        protects: Protects | str,
+        epsilon: Number,
+        alpha: Number,
+        beta: str,
+        basis: str | None = None,
+        noise: str | None = None,
+        delta: Number | None = None,
+        seed: int | None = None,
+        ledger: AnyPath | Ledger | None = None,
+        budget: Number | None = None,
+        dataset: str | None = None,
+        folder: AnyPath | None = None,
+        cost_target: CostTargetMode | str = CostTargetMode.DERIVED,
+        forecast_cost: float | None = None,
+        cost_share: Number | None = None,
+        power_factor: float | None = None,
+        solver: Solver | str = Solver.STRUCTURED,
+        demand_bounds: DemandBounds | str = DemandBounds.NONE,
+        workers: int = 1,
+    ) -> SeriesResult:
+        """Release hourly demands, timestamp × site, long or wide: see ``gridveil release --help`` and the guide to series.
+
+        ``protects`` says what ``epsilon`` and ``alpha`` hide: one "hour" or the whole "profile" of one customer. The series is
+        one charge. With a ``folder`` its draws are stored there before the repair, and found again by the same call.
+        """
+        chosen = choose(Protects, protects, "what the promise protects")
+        settings = SeriesSettings(
+            release=ReleaseSettings(
+                epsilon=exact_number(epsilon),
+                alpha=exact_number(alpha),
+                beta=Tolerance.parse(tolerance_text(beta)),
+                target=CostTargetSettings(
+                    mode=choose(CostTargetMode, cost_target, "the cost target"),
+                    forecast=forecast_cost,
+                    share=None if cost_share is None else exact_number(cost_share),
+                ),
+                seed=seed,
+                solver=choose(Solver, solver, "the solver"),
+                demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
+            ),
+            protects=chosen,
+            mechanism=noise,
+            basis=basis,
+            delta=None if delta is None else exact_number(delta),
+        )
+        series = series_of(frame, self.case, power_factor)
+        curator = SeriesCurator(self.case, series.hours)
+        store = None if folder is None else SeriesStore(Path(folder) / CURATOR, curator, settings)
+        begun = store is not None and store.exists
+        account: LedgerAccount | NoAccount = NoAccount()
+        if seed is None:
+            account = LedgerAccount(self._ledger(ledger, alpha, None if begun else budget, dataset, chosen))
+        made = release_series(
+            series,
+            settings,
+            account,
+            workers=workers,
+            reuse=store.load(account) if store is not None and begun else None,
+            keep=(lambda draw: None) if store is None else store.keep,
+            announce=(lambda: None) if store is None else store.announce,
+        )
+        return SeriesResult(made, curator, None if folder is None else Path(folder))
+
     def explore(
         self,
         *,
@@ -165,14 +243,18 @@ class GridCase:
         )
 
     def _ledger(
-        self, ledger: AnyPath | Ledger | None, alpha: Number | None, budget: Number | None, dataset: str | None
+        self,
+        ledger: AnyPath | Ledger | None,
+        alpha: Number | None,
+        budget: Number | None,
+        dataset: str | None,
+        protects: Protects = Protects.PROFILE,
     ) -> Ledger:
         """Return the ledger of the data set; a given one must be the registered one."""
         path = ledger.path if isinstance(ledger, Ledger) else ledger
         cap = None if budget is None else exact_number(budget)
-        return ledger_of(
-            self.case, name=dataset, path=path, alpha=None if alpha is None else exact_number(alpha), cap=cap
-        )
+        reference = None if alpha is None else exact_number(alpha)
+        return ledger_of(self.case, name=dataset, path=path, alpha=reference, cap=cap, protects=protects)
 
     def _reused(
         self, reuse: ReleaseResult | Draw | AnyPath | None, curator: Curator, ledger: Ledger | None

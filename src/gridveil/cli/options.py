@@ -13,7 +13,7 @@ import typer
 
 from gridveil.cli.completion import complete_case, complete_preset
 from gridveil.cli.output import OutputMode, set_output_mode
-from gridveil.core.choices import DemandUnit
+from gridveil.core.choices import DemandUnit, Protects
 from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
@@ -81,6 +81,41 @@ class GasOptions:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SeriesOptions:
+    """Choices for a time series; a command with a parameter ``series: SeriesOptions`` has them as options."""
+
+    file: Annotated[
+        Path | None,
+        typer.Option("--series", help="Series: table of hourly demands to release, timestamp × site (.csv, .parquet)."),
+    ] = None
+    protects: Annotated[
+        Protects | None,
+        typer.Option("--protects", help="Series: what ε and α hide: one hour, or the whole profile, of one customer."),
+    ] = None
+    basis: Annotated[
+        str | None,
+        typer.Option(
+            "--basis", help="Series: public basis of profiles: hours, level, parts, week, or a table of one shape."
+        ),
+    ] = None
+    noise: Annotated[
+        str | None,
+        typer.Option("--noise", help="Series: noise on profiles: k-norm, shared-shape, gaussian or laplace."),
+    ] = None
+    delta: Annotated[str | None, typer.Option("--delta", help="Series: δ of Gaussian noise, such as 1e-6.")] = None
+    power_factor: Annotated[
+        float | None, typer.Option("--power-factor", help="Series: power factor, if the table has no reactive power.")
+    ] = None
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Series: number of processes. [default: one per core]")
+    ] = None
+
+
+# Parameters of commands that stand for a group of options.
+GROUPS: dict[str, type[GasOptions] | type[SeriesOptions]] = {"gas": GasOptions, "series": SeriesOptions}
+
+
 def split_list(text: str) -> tuple[str, ...]:
     """Split a comma-separated option."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
@@ -94,23 +129,24 @@ def sites_rule(sites: str | None) -> SiteRule:
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --quiet and --verbose to a command, and replace its ``gas`` parameter, if any, by the options for gas."""
+    """Add --quiet and --verbose to a command, and replace its ``gas`` and ``series`` parameters by their options."""
     hints = get_type_hints(command, include_extras=True)
-    gas_hints = get_type_hints(GasOptions, include_extras=True) if hints.pop("gas", None) else {}
+    groups = {name: kind for name, kind in GROUPS.items() if hints.pop(name, None)}
+    group_hints = {name: get_type_hints(kind, include_extras=True) for name, kind in groups.items()}
     more = {"quiet": (QuietOption, False), "verbose": (VerboseOption, False)}
 
     @functools.wraps(command)
     def wrapped(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
         set_output_mode(OutputMode(quiet=quiet, verbose=verbose, as_json=bool(arguments.get("as_json"))))
-        if gas_hints:
-            arguments["gas"] = GasOptions(**{name: arguments.pop(name) for name in gas_hints})
+        for group, kind in groups.items():
+            arguments[group] = kind(**{name: arguments.pop(name) for name in group_hints[group]})
         command(**arguments)
 
     signature = inspect.signature(command)
     own = [
         parameter.replace(annotation=hints[name]) for name, parameter in signature.parameters.items() if name in hints
     ]
-    added = {name: (hint, None) for name, hint in gas_hints.items()} | more
+    added = {name: (hint, None) for group in group_hints.values() for name, hint in group.items()} | more
     others = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
         for name, (hint, default) in added.items()

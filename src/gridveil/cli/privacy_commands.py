@@ -20,7 +20,7 @@ from gridveil.cli.options import (
 )
 from gridveil.cli.output import announce_compilation, show, step
 from gridveil.cli.progress import progress
-from gridveil.core.choices import CostTargetMode
+from gridveil.core.choices import CostTargetMode, Protects
 from gridveil.core.methods import Method, Solver
 
 
@@ -105,6 +105,9 @@ def ledger_create(
     case: CaseArgument,
     alpha: Annotated[str, typer.Option(help="Reference α at which totals are stated, such as 10MVA.")],
     budget: Annotated[str, typer.Option(help="Cap on total ε.")],
+    protects: Annotated[
+        Protects, typer.Option(help="What the cap counts: everything about one customer, or one hour of one.")
+    ] = Protects.PROFILE,
     dataset: DatasetOption = None,
     ledger: LedgerOption = None,
     sites: SitesOption = None,
@@ -120,5 +123,5 @@ def ledger_create(
     from gridveil.service.budget import describe_ledger, ledger_of
 
     loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
-    made = ledger_of(loaded, name=dataset, path=ledger, alpha=alpha, cap=budget)
+    made = ledger_of(loaded, name=dataset, path=ledger, alpha=alpha, cap=budget, protects=protects)
     show(describe_ledger(made), as_json, case)

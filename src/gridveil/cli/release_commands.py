@@ -15,6 +15,7 @@ from gridveil.cli.options import (
     JsonOption,
     LedgerOption,
     MethodOption,
+    SeriesOptions,
     SitesOption,
     SolverOption,
     sites_rule,
@@ -59,8 +60,12 @@ def release(
     solver: SolverOption = Solver.STRUCTURED,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
     cost_target: Annotated[
-        CostTargetMode, typer.Option(help="Where the cost target comes from: private, derived or forecast.")
-    ] = CostTargetMode.PRIVATE,
+        CostTargetMode | None,
+        typer.Option(
+            help="Where the cost target comes from: private, derived or forecast.",
+            show_default="private; series: derived",
+        ),
+    ] = None,
     forecast_cost: Annotated[float | None, typer.Option(help="The cost target, for --cost-target forecast.")] = None,
     cost_share: Annotated[
         str | None, typer.Option(help="Share of ε spent on a private cost target. [default: chosen from public data]")
@@ -85,12 +90,16 @@ def release(
     ] = False,
     as_json: JsonOption = False,
     *,
+    series: SeriesOptions,
     gas: GasOptions,
 ) -> None:
     """Release a case with differentially private demands and nearly the same optimal cost.
 
+    With --series, every hour of a table of demands is released, under one charge.
+
     Example: gridveil release veil9 --epsilon 1 --alpha 10MVA --beta 1% --budget 3 --out released
     """
+    from gridveil.cli.series_release import LedgerOptions, release_table, usual_target
     from gridveil.core.band import Tolerance
     from gridveil.privacy.curator import Curator
     from gridveil.sectors.registry import load_case
@@ -108,7 +117,7 @@ def release(
         raise InputError(
             "a public cost target must be declared: use --declare-cost-public instead of --cost-target public"
         )
-    mode = CostTargetMode.PUBLIC if declare_cost_public else cost_target
+    mode = CostTargetMode.PUBLIC if declare_cost_public else cost_target or usual_target(series)
     target = CostTargetSettings(mode=mode, forecast=forecast_cost, share=cost_share)
     settings = ReleaseSettings(
         epsilon=epsilon or DEFAULT_EPSILON,
@@ -122,6 +131,10 @@ def release(
     )
     loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)
+    if series.file is not None:
+        promise = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
+        release_table(loaded, settings, series, promise, out, reuse=reuse, simulation=simulation, as_json=as_json)
+        return
     check_destination(out)
     curator, draw, book = Curator(loaded), None, None
     if seed is None:

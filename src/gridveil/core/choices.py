@@ -24,6 +24,13 @@ class DemandBounds(Enum):
     NONNEGATIVE = "nonnegative"
 
 
+class Protects(Enum):
+    """Whose change a promise hides: one hour of one participant, or the whole profile of one, every hour at once."""
+
+    HOUR = "hour"
+    PROFILE = "profile"
+
+
 class CostTargetMode(Enum):
     """Where f̃ comes from.
 

@@ -46,3 +46,10 @@ def limits_words(low: float, high: float) -> str:
 
 def _tidy(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def odds_above(epsilon: float) -> str:
+    """e^ε in three digits, never less."""
+    value = math.exp(epsilon)
+    scale = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.ceil(value / scale - 1e-9) * scale:.6g}"

@@ -24,6 +24,9 @@ words, so keep demands out of them.
 
 **One number for several α**: charges are added up (sequential composition) at the ledger's reference α, in exact
 fractions; ``Charge.at`` states how a charge made at another α is converted, and why that never under-counts.
+
+**δ**: a draw of Gaussian noise is charged as (ε, δ); both are added up, and the total δ has a limit of its own. Its ρ is on
+file, but charges are not composed by it.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from gridveil.core.choices import Protects
 from gridveil.core.errors import InputError
 from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.ledger_file import (
@@ -57,6 +61,9 @@ from gridveil.privacy.ledger_file import (
 
 __all__ = ["Charge", "ChargeHistory", "ChargeRequest", "Exact", "Ledger", "exact_text"]
 
+LARGEST_DELTA = Fraction(1, 10**5)
+"""Limit on the total δ of a ledger, whatever its cap on ε: far below one in the number of participants of any network."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeHistory(Header):
@@ -72,6 +79,11 @@ class ChargeHistory(Header):
     def remaining(self) -> Fraction:
         """The ε that may still be charged."""
         return max(self.cap - self.spent, Fraction(0))
+
+    @property
+    def delta(self) -> Fraction:
+        """The total δ of all charges."""
+        return sum((charge.delta for charge in self.charges), Fraction(0))
 
 
 @dataclass(frozen=True)
@@ -96,17 +108,34 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], *, dataset: str, name: str, unit: str, alpha: Exact, cap: Exact
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        dataset: str,
+        name: str,
+        unit: str,
+        alpha: Exact,
+        cap: Exact,
+        protects: Protects = Protects.PROFILE,
     ) -> Ledger:
         """Create the ledger of a data set: reference ``alpha`` in its physical ``unit``, ``cap`` on total ε at it.
 
         ``dataset`` is the digest of the data set's identity and ``name`` what people call it. A ledger made here is not
         in the register of ``LedgerBook``, which is what notices a second one for the same data set.
         """
-        return cls.start(path, cls.header(dataset=dataset, name=name, unit=unit, alpha=alpha, cap=cap))
+        header = cls.header(dataset=dataset, name=name, unit=unit, alpha=alpha, cap=cap, protects=protects)
+        return cls.start(path, header)
 
     @staticmethod
-    def header(*, dataset: str, name: str, unit: str, alpha: Exact, cap: Exact) -> Header:
+    def header(
+        *,
+        dataset: str,
+        name: str,
+        unit: str,
+        alpha: Exact,
+        cap: Exact,
+        protects: Protects = Protects.PROFILE,
+    ) -> Header:
         """Create the header of a new ledger, without a file yet; InputError names an invalid value."""
         return Header.checked(
             id=secrets.token_hex(8),
@@ -116,6 +145,7 @@ class Ledger:
             unit=unit,
             alpha=alpha,
             cap=cap,
+            protects=protects,
         )
 
     @classmethod
@@ -149,6 +179,8 @@ class Ledger:
         purpose: str,
         rounding: Exact | None = None,
         draw: str | None = None,
+        delta: Exact = 0,
+        rho: Exact | None = None,
     ) -> Charge:
         """Record a charge on disk, or refuse it with InputError. Draw only after this has returned.
 
@@ -162,6 +194,8 @@ class Ledger:
             purpose=purpose,
             rounding=rounding,
             draw=draw,
+            delta=delta,
+            rho=rho,
         )
         return self.charge_many([request])[0]
 
@@ -179,6 +213,7 @@ class Ledger:
             history = _history(view, b"")
             self._refuse_other_unit(history, requests)
             self._refuse_over_cap(history, charges)
+            self._refuse_over_delta(history, charges)
             self._append(descriptor, charge_fields(charges), view)
         return charges
 
@@ -220,6 +255,11 @@ class Ledger:
     def charges(self) -> tuple[Charge, ...]:
         """All charges, oldest first."""
         return self.history().charges
+
+    @property
+    def protects(self) -> Protects:
+        """Whose change the totals bound."""
+        return self.history().protects
 
     @property
     def alpha(self) -> Fraction:
@@ -286,6 +326,14 @@ class Ledger:
             f"remaining ε = {exact_text(remaining)}, asked ε = {exact_text(asked)}{number}, all at α = "
             f"{exact_text(history.alpha)} {unit}; {advice}reuse an earlier draw, which is free"
         )
+
+    def _refuse_over_delta(self, history: ChargeHistory, charges: tuple[Charge, ...]) -> None:
+        asked = sum((charge.delta for charge in charges), Fraction(0))
+        if asked and history.delta + asked > LARGEST_DELTA:
+            raise InputError(
+                f"{self.path}: over the limit of δ, nothing may be drawn: spent δ = {float(history.delta):g}, asked δ = "
+                f"{float(asked):g}, limit {float(LARGEST_DELTA):g}; ask for a smaller delta, or for noise without one"
+            )
 
     def _append(self, descriptor: int, fields: dict[str, Any], known: Verified) -> Verified:
         """Add a line after those known, and return when it is on disk and has been read back."""

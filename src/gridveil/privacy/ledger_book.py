@@ -28,6 +28,7 @@ from typing import Any
 
 import platformdirs
 
+from gridveil.core.choices import Protects
 from gridveil.core.errors import InputError
 from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.ledger import Ledger
@@ -81,9 +82,10 @@ class LedgerBook:
         alpha: Exact,
         cap: Exact,
         path: str | os.PathLike[str] | None = None,
+        protects: Protects = Protects.PROFILE,
     ) -> Ledger:
         """Make the ledger of a data set, here or at ``path``. InputError if it already has one, which is named."""
-        header = Ledger.header(dataset=dataset, name=name, unit=unit, alpha=alpha, cap=cap)
+        header = Ledger.header(dataset=dataset, name=name, unit=unit, alpha=alpha, cap=cap, protects=protects)
         with self._register() as register:
             known = self._known(register, dataset, path)
             if known is not None:

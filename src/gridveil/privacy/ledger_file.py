@@ -18,6 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from gridveil.core.choices import Protects
 from gridveil.core.errors import InputError
 
 Exact = int | str | Decimal | Fraction
@@ -41,6 +42,7 @@ class ChargeRequest:
 
     ``rounding`` (same unit): pass it only for a mechanism whose proof gives the linear loss of ``Charge.at``.
     ``draw`` is the random id, in hex, that the file of the draw will carry, so that its reuse can be tied to the charge.
+    ``delta`` and ``rho`` belong to a draw that is ρ-zCDP and charged as (ε, δ).
     """
 
     epsilon: Exact
@@ -50,6 +52,8 @@ class ChargeRequest:
     purpose: str
     rounding: Exact | None = None
     draw: str | None = None
+    delta: Exact = 0
+    rho: Exact | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,8 @@ class Charge:
     purpose: str
     draw: str | None = None
     recovered: bool = False
+    delta: Fraction = Fraction(0)
+    rho: Fraction | None = None
 
     def at(self, alpha: Fraction) -> Fraction:
         """Return the ε of this charge for neighbours at distance ``alpha``, exactly, never less than the true loss.
@@ -78,15 +84,20 @@ class Charge:
         being what rounding to the lattice added to the sensitivity. That is ε·(alpha + ρ)/(α + ρ), for ρ = 0 ε·alpha/α.
         Without it only the definition is used: neighbours at distance ``alpha`` are joined by ⌈alpha/α⌉ steps of at
         most α, each costing ε, and a smaller distance may cost all of ε. This holds for any mechanism.
+        A draw that is ρ-zCDP is m²·ρ-zCDP over m steps, which gives at most m²·ε at the same δ.
         """
         if self.rounding is None:
-            return self.epsilon * math.ceil(alpha / self.alpha)
+            steps = math.ceil(alpha / self.alpha)
+            return self.epsilon * (steps if self.rho is None else steps**2)
         return self.epsilon * (alpha + self.rounding) / (self.alpha + self.rounding)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a ledger is for: the data set, the physical unit of all α, the reference α, and the cap on total ε at it."""
+    """What a ledger is for: the data set, the physical unit of all α, the reference α, and the cap on total ε at it.
+
+    ``protects`` says whose change the totals bound: everything about one participant, or one hour of one participant.
+    """
 
     id: str
     created: datetime
@@ -95,10 +106,20 @@ class Header:
     unit: str
     alpha: Fraction
     cap: Fraction
+    protects: Protects = Protects.PROFILE
 
     @classmethod
     def checked(
-        cls, *, id: str, created: datetime, dataset: str, name: str, unit: str, alpha: Exact, cap: Exact
+        cls,
+        *,
+        id: str,
+        created: datetime,
+        dataset: str,
+        name: str,
+        unit: str,
+        alpha: Exact,
+        cap: Exact,
+        protects: Protects = Protects.PROFILE,
     ) -> Header:
         """Validate the values of a header. InputError names the first invalid one."""
         if not _DATASET.fullmatch(dataset):
@@ -111,6 +132,7 @@ class Header:
             unit=printable(unit, "unit"),
             alpha=positive(alpha, "alpha"),
             cap=positive(cap, "cap"),
+            protects=protects,
         )
 
     def fields(self) -> dict[str, Any]:
@@ -124,6 +146,7 @@ class Header:
             "unit": self.unit,
             "alpha": exact_text(self.alpha),
             "cap": exact_text(self.cap),
+            **({} if self.protects is Protects.PROFILE else {"protects": self.protects.value}),
         }
 
 
@@ -192,6 +215,8 @@ def charge_from(request: ChargeRequest, *, id: str, time: datetime) -> Charge:
         mechanism=printable(request.mechanism, "mechanism"),
         purpose=printable(request.purpose, "purpose"),
         draw=request.draw,
+        delta=exact(request.delta, "delta"),
+        rho=None if request.rho is None else positive(request.rho, "rho"),
     )
 
 
@@ -212,6 +237,7 @@ def charge_fields(charges: Sequence[Charge]) -> dict[str, Any]:
                 "id": charge.id,
                 "alpha": exact_text(charge.alpha),
                 "rounding": None if charge.rounding is None else exact_text(charge.rounding),
+                **({} if charge.rho is None else {"delta": exact_text(charge.delta), "rho": exact_text(charge.rho)}),
                 "epsilon": exact_text(charge.epsilon),
                 "draw": charge.draw,
                 "mechanism": charge.mechanism,
@@ -350,6 +376,7 @@ def _header_from(fields: dict[str, Any]) -> Header:
         unit=fields["unit"],
         alpha=fields["alpha"],
         cap=fields["cap"],
+        protects=Protects(fields.get("protects", Protects.PROFILE.value)),
     )
 
 
@@ -369,4 +396,6 @@ def _charge_of(entry: dict[str, Any], *, time: datetime, recovered: bool) -> Cha
         purpose=entry["purpose"],
         draw=entry["draw"],
         recovered=recovered,
+        delta=exact(entry.get("delta", 0), "delta"),
+        rho=None if "rho" not in entry else positive(entry["rho"], "rho"),
     )

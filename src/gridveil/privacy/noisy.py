@@ -24,6 +24,10 @@ class MechanismFacts:
     expected_square: float
     """E|z|² of the noise on one value."""
     proof_note: str
+    delta: float = 0.0
+    """δ of the promise; zero for pure differential privacy."""
+    rho: float | None = None
+    """ρ of zero-concentrated differential privacy, where that is what is proved."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,6 +87,32 @@ class Draw:
     def simulation(self) -> bool:
         """Whether any part of it was made from a seed."""
         return self.noisy.simulation or (self.total is not None and self.total.simulation)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SeriesDraw:
+    """Everything that was drawn for a series: noisy values per unit, shape (hours, participants), and how they were made.
+
+    ``mechanism`` is that of one hour, or of a whole profile. ``draw_id`` names the draw in the ledger. ``totals`` holds
+    the noisy sum of each hour, for private cost targets; None where an hour has none.
+    """
+
+    values: NDArray[Any]
+    mechanism: MechanismFacts
+    simulation: bool
+    charge_id: str | None = None
+    draw_id: str | None = None
+    totals: tuple[NoisySum | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _frozen(self.values))
+
+    def hour(self, hour: int) -> Draw:
+        """What was drawn for one hour."""
+        noisy = NoisyData(
+            values=self.values[hour], mechanism=self.mechanism, simulation=self.simulation, charge_id=self.charge_id
+        )
+        return Draw(noisy=noisy, total=None if self.totals is None else self.totals[hour])
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:

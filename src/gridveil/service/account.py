@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from gridveil.core.choices import Protects
 from gridveil.core.errors import InputError
 from gridveil.core.quantity import physical
 from gridveil.core.secret import SecretField
@@ -22,15 +24,25 @@ class Spending:
     alpha: float
     unit: str
     draws: int
+    delta: float = 0.0
+    protects: str = Protects.PROFILE.value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """ε at α (per unit) and the loss law of one draw."""
+    """ε at α (per unit) and the loss law of one draw; δ and ρ where it is ρ-zCDP."""
 
     epsilon: Fraction
     alpha: Fraction
     rounding: Fraction | None
+    delta: Fraction = Fraction(0)
+    rho: Fraction | None = None
+
+    def at(self, alpha: Fraction) -> Fraction:
+        """ε at another α, as the ledger counts it."""
+        if self.rho is not None:
+            return self.epsilon * math.ceil(alpha / self.alpha) ** 2
+        return loss_at(alpha, epsilon=self.epsilon, alpha=self.alpha, rounding=self.rounding)
 
 
 class Account(Protocol):
@@ -41,12 +53,23 @@ class Account(Protocol):
         """Whether draws that it pays for protect nobody."""
         ...
 
+    @property
+    def protects(self) -> Protects:
+        """Whose change its totals bound."""
+        ...
+
     def check(self, field: SecretField, *prices: Price) -> None:
         """Refuse, before anything is drawn, what the budget does not cover."""
         ...
 
-    def pay(self, field: SecretField, price: Price, *, mechanism: str, purpose: str) -> str | None:
-        """Charge one draw; the charge is on disk when this returns."""
+    def pay(
+        self, field: SecretField, price: Price, *, mechanism: str, purpose: str, draw: str | None = None
+    ) -> str | None:
+        """Charge one draw; the charge is on disk when this returns. ``draw`` is the random id of the draw, in hex."""
+        ...
+
+    def paid(self, draw: str) -> str | None:
+        """The id of the charge that paid for the draw with this id, or None."""
         ...
 
     def spending(self) -> Spending | None:
@@ -61,13 +84,16 @@ class LedgerAccount:
     ledger: Ledger
     simulation: bool = False
 
+    @property
+    def protects(self) -> Protects:
+        """What the header of the ledger says."""
+        return self.ledger.protects
+
     def check(self, field: SecretField, *prices: Price) -> None:
         """Refuse prices that together exceed what remains."""
         history = self.ledger.history()
         reference = history.alpha / Fraction(field.base)
-        needed = sum(
-            (loss_at(reference, epsilon=p.epsilon, alpha=p.alpha, rounding=p.rounding) for p in prices), Fraction(0)
-        )
+        needed = sum((price.at(reference) for price in prices), Fraction(0))
         if history.remaining is not None and needed > history.remaining:
             raise InputError(
                 f"{self.ledger.path}: over budget, nothing was drawn: this release needs ε = {_short(needed)}, remaining ε = "
@@ -75,7 +101,7 @@ class LedgerAccount:
                 "an earlier draw again (--reuse), which is free"
             )
 
-    def pay(self, field: SecretField, price: Price, *, mechanism: str, purpose: str) -> str:
+    def pay(self, field: SecretField, price: Price, *, mechanism: str, purpose: str, draw: str | None = None) -> str:
         """Charge one draw and return the charge's id."""
         return self.ledger.charge(
             epsilon=price.epsilon,
@@ -84,7 +110,14 @@ class LedgerAccount:
             mechanism=mechanism,
             purpose=purpose,
             rounding=None if price.rounding is None else physical(price.rounding, field),
+            draw=draw,
+            delta=price.delta,
+            rho=price.rho,
         ).id
+
+    def paid(self, draw: str) -> str | None:
+        """Look the draw up in the ledger."""
+        return next((charge.id for charge in self.ledger.charges if charge.draw == draw), None)
 
     def spending(self) -> Spending:
         """Total ε of the data set at the ledger's reference α."""
@@ -95,6 +128,8 @@ class LedgerAccount:
             alpha=float(history.alpha),
             unit=self.ledger.unit,
             draws=len(history.charges),
+            delta=float(history.delta),
+            protects=history.protects.value,
         )
 
 
@@ -103,12 +138,19 @@ class NoAccount:
     """Charges nobody: for draws from a seed, and for audits on public data."""
 
     simulation: bool = True
+    protects: Protects = Protects.HOUR
 
     def check(self, field: SecretField, *prices: Price) -> None:
         """Everything is covered."""
 
-    def pay(self, field: SecretField, price: Price, *, mechanism: str, purpose: str) -> None:
+    def pay(
+        self, field: SecretField, price: Price, *, mechanism: str, purpose: str, draw: str | None = None
+    ) -> str | None:
         """Charge nothing."""
+        return None
+
+    def paid(self, draw: str) -> None:
+        """Nobody paid."""
 
     def spending(self) -> None:
         """Nothing was spent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from gridveil.core.choices import Protects
 from gridveil.core.quantity import parse_distance, physical
 from gridveil.privacy.ledger import Exact, Ledger, exact_text
 from gridveil.privacy.ledger_book import LedgerBook, dataset_digest
@@ -18,17 +19,21 @@ def ledger_of(
     path: str | os.PathLike[str] | None = None,
     alpha: str | None = None,
     cap: Exact | None = None,
+    protects: Protects = Protects.PROFILE,
 ) -> Ledger:
     """Open the one ledger of a case's data set, or, given a ``cap``, create it with this reference α.
 
-    The data set is known by its network, or by the curator's ``name`` for it. There is no ledger without a cap.
+    The data set is known by its network, or by the curator's ``name`` for it. There is no ledger without a cap. A new ledger
+    ``protects`` everything about one participant, or one hour of one; this cannot be changed later.
     """
     dataset = dataset_digest(sector_of(case.network).identity(case.network), name)
     if cap is None:
         return LedgerBook().find(dataset, path)
     field = case.field
     reference = physical(parse_distance(alpha or "", field), field)
-    return LedgerBook().create(dataset, name=name or case.name, unit=field.unit, alpha=reference, cap=cap, path=path)
+    return LedgerBook().create(
+        dataset, name=name or case.name, unit=field.unit, alpha=reference, cap=cap, path=path, protects=protects
+    )
 
 
 def describe_ledger(ledger: Ledger) -> dict[str, object]:
@@ -47,6 +52,9 @@ def describe_ledger(ledger: Ledger) -> dict[str, object]:
                 "mechanism": charge.mechanism,
                 "purpose": charge.purpose,
                 "recovered": charge.recovered,
+                **(
+                    {} if charge.rho is None else {"delta": f"{float(charge.delta):g}", "rho": f"{float(charge.rho):g}"}
+                ),
             }
         )
     return {
@@ -58,6 +66,8 @@ def describe_ledger(ledger: Ledger) -> dict[str, object]:
         "spent": exact_text(history.spent),
         "cap": exact_text(history.cap),
         "remaining": exact_text(history.remaining),
+        "delta": f"{float(history.delta):g}",
+        "protects": history.protects.value,
         "draws": len(history.charges),
         "charges": charges,
     }

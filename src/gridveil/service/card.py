@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from gridveil import __version__
 from gridveil.core.choices import CostTargetMode
-from gridveil.core.text import plural
+from gridveil.core.text import odds_above, plural
 from gridveil.privacy.noisy import MechanismFacts
 from gridveil.sectors.registry import sector_of
 from gridveil.service.prepare import PublicCase
@@ -105,7 +105,7 @@ def plain_words(release: PublicRelease) -> list[str]:
         words.append(
             f"Somebody who knows the {plural(field.name)} of all other {plural(field.participant)}, and everything else in this "
             f"folder, cannot tell two values of one {field.name} up to {alpha:g} {field.unit} apart by odds of more than "
-            f"{_rounded_up(math.exp(release.draw.epsilon))} to 1 (epsilon = {release.draw.epsilon:g})."
+            f"{odds_above(release.draw.epsilon)} to 1 (epsilon = {release.draw.epsilon:g})."
         )
     if release.spending is not None:
         spent = release.spending
@@ -200,9 +200,3 @@ def _mechanism(facts: MechanismFacts, base: float, unit: str, *, is_sum: bool = 
         "unit": unit,
         "proof": facts.proof_note,
     }
-
-
-def _rounded_up(value: float) -> str:
-    """Three digits, never less than the value."""
-    scale = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{math.ceil(value / scale - 1e-9) * scale:.6g}"

@@ -39,7 +39,7 @@ def store_draw(draw: Draw, curator: Curator, folder: Path) -> None:
         "values": _numbers(draw.noisy.values),
         "mechanism": asdict(draw.noisy.mechanism),
         "charge": draw.noisy.charge_id,
-        "total": _total_fields(draw.total),
+        "total": total_fields(draw.total),
         "declared_cost": draw.declared_cost,
     }
     (folder / FILE).write_text(json.dumps(document | {"digest": _digest(document)}, indent=1) + "\n")
@@ -63,16 +63,7 @@ def load_draw(folder: Path, curator: Curator, ledger: Ledger | None) -> Draw:
             simulation=document["simulation"],
             charge_id=document["charge"],
         ),
-        total=None
-        if total is None
-        else NoisySum(
-            value=total["value"],
-            weights=_array(total["weights"]),
-            offset=total["offset"],
-            mechanism=MechanismFacts(**total["mechanism"]),
-            simulation=document["simulation"],
-            charge_id=total["charge"],
-        ),
+        total=None if total is None else total_from(total, simulation=document["simulation"]),
         declared_cost=document["declared_cost"],
     )
     if not draw.simulation:
@@ -120,7 +111,8 @@ def _check_charges(draw: Draw, field: SecretField, ledger: Ledger | None, folder
             raise InputError(f"{folder}: its draw does not match the charge that paid for it; draw anew")
 
 
-def _total_fields(total: NoisySum | None) -> dict[str, Any] | None:
+def total_fields(total: NoisySum | None) -> dict[str, Any] | None:
+    """A noisy sum as plain values."""
     if total is None:
         return None
     return {
@@ -130,6 +122,18 @@ def _total_fields(total: NoisySum | None) -> dict[str, Any] | None:
         "mechanism": asdict(total.mechanism),
         "charge": total.charge_id,
     }
+
+
+def total_from(fields: dict[str, Any], *, simulation: bool) -> NoisySum:
+    """Make a noisy sum from its plain values."""
+    return NoisySum(
+        value=fields["value"],
+        weights=_array(fields["weights"]),
+        offset=fields["offset"],
+        mechanism=MechanismFacts(**fields["mechanism"]),
+        simulation=simulation,
+        charge_id=fields["charge"],
+    )
 
 
 def _numbers(values: NDArray[Any]) -> dict[str, Any]:

@@ -1,36 +1,38 @@
-"""A time series of values on one network: each hour is a release of its own, repaired together over all cores."""
+"""A time series of values on one network: one draw for all of it, then every hour repaired by itself over all cores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
 from gridveil.bilevel.repair import ReleasedData
 from gridveil.core.band import CostTarget
-from gridveil.core.choices import CostTargetMode
-from gridveil.core.errors import InputError
+from gridveil.core.errors import NoReleaseError
 from gridveil.core.parallel import Failure, run_many
-from gridveil.core.quantity import parse_distance
-from gridveil.core.secret import SecretValues
-from gridveil.core.text import plural
-from gridveil.privacy.curator import Curator
-from gridveil.privacy.noisy import Draw, NoisyData
-from gridveil.sectors.case import Case
-from gridveil.service.account import Account, Price
-from gridveil.service.draw import cost_share, draw_total, draw_values
+from gridveil.privacy.mechanisms.basis import Basis
+from gridveil.privacy.noisy import Draw, NoisyData, SeriesDraw
+from gridveil.privacy.series_curator import SeriesCurator
+from gridveil.sectors.series_table import SeriesCase, SeriesLayout
+from gridveil.service.account import Account, Spending
+from gridveil.service.draw import cost_share
 from gridveil.service.prepare import Prepared, PublicCase, prepare
 from gridveil.service.release import refuse_undeclared_sites, refuse_wrong_account, repaired
+from gridveil.service.series_basis import plan_series
+from gridveil.service.series_draw import draw_series, draw_sums
+from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.settings import ReleaseSettings
 
 VERIFIED = "verified"
 
-Keep = Callable[[int, Draw], None]
+Keep = Callable[[SeriesDraw], None]
 Result = TypeVar("Result")
+Repaired = tuple[CostTarget, ReleasedData]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,7 +41,6 @@ class HourlyRelease:
 
     hour: int
     status: str
-    draw: Draw
     target: CostTarget | None = None
     released: ReleasedData | None = None
 
@@ -49,64 +50,119 @@ class HourlyRelease:
         return self.released is not None
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SeriesRelease:
+    """A series of releases: public data, the draw, and what was computed from them. Everything here may be published."""
+
+    case: PublicCase
+    layout: SeriesLayout
+    settings: SeriesSettings
+    basis: Basis
+    draw: SeriesDraw
+    rows: tuple[HourlyRelease, ...]
+    spending: Spending | None
+    cost_unit: str
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """d* of every hour, per unit, shape (hours, participants); NaN for an hour that is not released."""
+        table = np.full_like(self.draw.values, np.nan)
+        for row in self.rows:
+            if row.released is not None:
+                table[row.hour] = row.released.values
+        return table
+
+
 def release_series(
-    case: Case,
-    hours: Sequence[SecretValues],
-    settings: ReleaseSettings,
+    series: SeriesCase,
+    settings: SeriesSettings,
     account: Account,
     *,
     workers: int,
-    keep: Keep = lambda hour, draw: None,
-) -> list[HourlyRelease]:
-    """Release the network once per hour, each with its own values, draw and cost target; one row per hour, in order.
+    prepared: Prepared | None = None,
+    reuse: SeriesDraw | None = None,
+    keep: Keep = lambda draw: None,
+    announce: Callable[[], str | None] = lambda: None,
+    advance: Callable[[], None] = lambda: None,
+) -> SeriesRelease:
+    """Release every hour of a series; one row per hour, in order.
 
-    Each draw is charged by itself; a budget that does not cover all of them is refused before the first. A seeded
-    simulation gives every hour a stream of its own. An hour that fails, which the truth has no part in, is a row with
-    its reason. ``keep`` gets (hour, draw) as soon as a draw is complete.
+    All draws are charged at once, before the first. ``prepared`` is the public side of the same network, where it has been
+    built already. ``reuse`` takes earlier draws, which cost nothing again; ``keep`` gets
+    the draws as soon as they are made, ``announce`` is called just before the charge and gives the id of the draw, and
+    ``advance`` is called after each repair. An hour that fails, which the truth has no part in, is a row with its reason.
     """
-    if settings.target.mode is CostTargetMode.PUBLIC:
-        raise InputError("a series has no declared public costs; use the private, derived or forecast cost target")
-    public = PublicCase.of(case)
-    refuse_wrong_account(settings, account)
-    refuse_undeclared_sites(public, settings)
-    curators = [Curator(case.with_values(_matching(case, hour, values))) for hour, values in enumerate(hours)]
-    build = partial(_prepare, public, settings)
-    prepared = build("here")
-    share = cost_share(prepared, settings)
-    price = Price(epsilon=settings.exact_epsilon, alpha=parse_distance(settings.alpha, case.field), rounding=None)
-    account.check(case.field, *([price] * len(curators)))
-    own = [_hour_settings(settings, hour) for hour in range(len(curators))]
-    noisy = [
-        draw_values(curator, one, share, account, f"release of {case.name}, hour {hour}")
-        for hour, (curator, one) in enumerate(zip(curators, own, strict=True))
-    ]
-    linear = _in_order(run_many(build, _linear, [("network", one) for one in noisy], workers=workers)) if share else []
-    draws = []
-    for hour, values in enumerate(noisy):
-        cost = linear[hour] if linear else None
-        total = draw_total(curators[hour], cost, own[hour], share, account) if isinstance(cost, LinearCost) else None
-        draws.append(Draw(noisy=values, total=total))
-        keep(hour, draws[-1])
-    jobs = [("network", (draw, one)) for draw, one in zip(draws, own, strict=True)]
-    found = _in_order(run_many(build, _finish, jobs, workers=workers))
-    return [_row(hour, draw, result) for hour, (draw, result) in enumerate(zip(draws, found, strict=True))]
+    public, chosen = PublicCase.of(series.case), settings.release
+    refuse_wrong_account(chosen, account)
+    refuse_undeclared_sites(public, chosen)
+    curator, build = SeriesCurator(series.case, series.hours), partial(_prepare, public, chosen)
+    prepared = prepared or build("here")
+    settings, basis = plan_series(settings, series.layout, prepared)
+    share = cost_share(prepared, chosen)
+    draw = reuse
+    if draw is None:
+        purpose = f"series of {series.case.name}, protects one {settings.protects.value}"
+        draw = draw_series(curator, settings, basis, share, account, purpose=purpose, announce=announce)
+        keep(draw)
+    if share and draw.totals is None:
+        jobs = [("network", draw.hour(hour).noisy) for hour in range(len(curator))]
+        linear = [
+            cost if isinstance(cost, LinearCost) else None
+            for cost in _in_order(run_many(build, _linear, jobs, workers=workers))
+        ]
+        draw = draw_sums(curator, linear, settings, share, draw)
+        keep(draw)
+    return SeriesRelease(
+        case=public,
+        layout=series.layout,
+        settings=settings,
+        basis=basis,
+        draw=draw,
+        rows=_repaired_hours(build, draw, chosen, workers, advance),
+        spending=account.spending(),
+        cost_unit=prepared.model.program.cost_unit,
+    )
 
 
-def hour_seed(seed: int, hour: int) -> int:
-    """The seed of one hour's own stream."""
-    return int(np.random.SeedSequence([seed, hour]).generate_state(1, np.uint64)[0])
-
-
-def _hour_settings(settings: ReleaseSettings, hour: int) -> ReleaseSettings:
-    return settings if settings.seed is None else replace(settings, seed=hour_seed(settings.seed, hour))
-
-
-def _matching(case: Case, hour: int, values: SecretValues) -> SecretValues:
-    if len(values) != len(case.field) or values.is_complex != case.field.is_complex:
-        raise InputError(
-            f"hour {hour}: its values do not match the {plural(case.field.participant)} of {case.name}; give one value for each"
+def refuse_empty(release: SeriesRelease) -> None:
+    """Refuse to publish a series without a single verified hour."""
+    if not any(row.verified for row in release.rows):
+        raise NoReleaseError(
+            f"no hour of the series could be released; the first: {release.rows[0].status}. The draws are kept: repeat the "
+            "command with another beta at no cost"
         )
-    return values
+
+
+def _repaired_hours(
+    build: Callable[[str], Prepared],
+    draw: SeriesDraw,
+    settings: ReleaseSettings,
+    workers: int,
+    advance: Callable[[], None],
+) -> tuple[HourlyRelease, ...]:
+    """Repair hours with equal draws once: with a public basis, many are."""
+    first, which = _distinct(draw)
+    found: dict[int, Repaired | Failure] = {}
+    for position, result in run_many(
+        build, _finish, [("network", (draw.hour(hour), settings)) for hour in first], workers=workers
+    ):
+        found[position] = result
+        advance()
+    return tuple(_row(hour, found[position]) for hour, position in enumerate(which))
+
+
+def repairs_needed(basis: Basis) -> int:
+    """How many hours are repaired: those of one block and equal shape are alike."""
+    return len(np.unique(np.stack([basis.labels, basis.shape]), axis=1).T)
+
+
+def _distinct(draw: SeriesDraw) -> tuple[Sequence[int], Sequence[int]]:
+    """The first hour of each distinct draw, and which of them every hour equals."""
+    if draw.totals is not None:
+        hours = range(len(draw.values))
+        return hours, hours
+    _, first, which = np.unique(draw.values, axis=0, return_index=True, return_inverse=True)
+    return first.tolist(), which.ravel().tolist()
 
 
 def _prepare(public: PublicCase, settings: ReleaseSettings, _: str) -> Prepared:
@@ -117,7 +173,7 @@ def _linear(prepared: Prepared, noisy: NoisyData) -> LinearCost | None:
     return linear_cost(prepared.model, prepared.solves, noisy)
 
 
-def _finish(prepared: Prepared, job: tuple[Draw, ReleaseSettings]) -> tuple[CostTarget, ReleasedData]:
+def _finish(prepared: Prepared, job: tuple[Draw, ReleaseSettings]) -> Repaired:
     found, released = repaired(prepared, *job)
     return found.target, released
 
@@ -127,8 +183,8 @@ def _in_order(found: Iterable[tuple[int, Result]]) -> list[Result]:
     return [results[index] for index in range(len(results))]
 
 
-def _row(hour: int, draw: Draw, result: tuple[CostTarget, ReleasedData] | Failure) -> HourlyRelease:
+def _row(hour: int, result: Repaired | Failure) -> HourlyRelease:
     if isinstance(result, Failure):
-        return HourlyRelease(hour=hour, status=result.reason, draw=draw)
+        return HourlyRelease(hour=hour, status=result.reason)
     target, released = result
-    return HourlyRelease(hour=hour, status=VERIFIED, draw=draw, target=target, released=released)
+    return HourlyRelease(hour=hour, status=VERIFIED, target=target, released=released)

@@ -1,47 +1,118 @@
-"""The card of a series of releases: one promise for one hour, another for the whole profile of a participant."""
+"""The card of a series: which change is hidden, one hour or a whole profile, and what that means for the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import asdict
 
 from gridveil import __version__
-from gridveil.service.account import Spending
-from gridveil.service.card import ASSUMPTIONS, NO_PROMISE, PURE, SIMULATION_NOTICE, TARGET_WORDS, public_facts
-from gridveil.service.prepare import PublicCase
-from gridveil.service.series import HourlyRelease
+from gridveil.core.choices import Protects
+from gridveil.core.text import odds_above, plural
+from gridveil.privacy.mechanisms import SHARED_SHAPE
+from gridveil.service.card import (
+    ASSUMPTIONS,
+    NO_PROMISE,
+    PURE,
+    SIMULATION_NOTICE,
+    TARGET_WORDS,
+    public_facts,
+)
+from gridveil.service.series import SeriesRelease
+
+APPROXIMATE = "approximate differential privacy: (epsilon, delta)-indistinguishability at alpha, from rho-zCDP"
+UNITS = {
+    Protects.HOUR: "one hour of one {participant}: the {name} of one hour may change by up to alpha",
+    Protects.PROFILE: "the whole profile of one {participant}: the {name} of every hour may change by up to alpha at once",
+}
 
 
-def series_card(public: PublicCase, rows: Sequence[HourlyRelease], spending: Spending | None) -> dict[str, object]:
-    """The card of a series as plain values. It needs at least one hour."""
-    field, simulation = public.field, any(row.draw.simulation for row in rows)
-    hourly = max(row.draw.epsilon for row in rows)
-    total = sum(row.draw.epsilon for row in rows)
-    alpha = rows[0].draw.noisy.mechanism.alpha * field.base
-    modes = sorted({row.target.source.value for row in rows if row.target is not None})
-    words = [
-        f"One hour of one {field.name}: two values up to {alpha:g} {field.unit} apart are {hourly:g}-indistinguishable.",
-        f"The whole profile of one {field.participant}, every hour within {alpha:g} {field.unit}: the losses of all "
-        f"{len(rows)} hours add up to epsilon = {total:.6g}.",
-    ]
+def series_card(release: SeriesRelease) -> dict[str, object]:
+    """The card as plain values for YAML."""
+    field, draw, settings = release.case.field, release.draw, release.settings
+    epsilon, hours = float(settings.release.exact_epsilon), len(release.rows)
+    whole = epsilon if settings.protects is Protects.PROFILE else hours * epsilon
+    modes = {row.target.source for row in release.rows if row.target is not None}
     return {
-        "name": SIMULATION_NOTICE if simulation else f"Series of networks with differentially private {field.name}s",
-        "in_plain_words": [f"{SIMULATION_NOTICE}."] if simulation else words,
-        "simulation": simulation,
+        "name": SIMULATION_NOTICE
+        if draw.simulation
+        else f"Series of networks with differentially private {plural(field.name)}",
+        "in_plain_words": plain_words(release),
+        "simulation": draw.simulation,
         "software": f"gridveil {__version__}",
-        "variant": NO_PROMISE if simulation else PURE,
+        "variant": NO_PROMISE if draw.simulation else APPROXIMATE if draw.mechanism.delta else PURE,
         "promise": {
-            "privacy_unit": f"one hour of one {field.participant}",
-            "epsilon": hourly,
-            "epsilon_of_a_whole_profile": total,
-            "alpha": alpha,
+            "field": field.name,
+            "protects": settings.protects.value,
+            "privacy_unit": UNITS[settings.protects].format(participant=field.participant, name=field.name),
+            "epsilon": epsilon,
+            "delta": draw.mechanism.delta,
+            "rho": draw.mechanism.rho,
+            "epsilon_of_one_hour": epsilon,
+            "epsilon_of_a_whole_profile": whole,
+            "alpha": draw.mechanism.alpha * field.base,
             "unit": field.unit,
             "participants": len(field),
         },
-        "data_set": None if spending is None else asdict(spending),
-        "hours": len(rows),
-        "hours_verified": sum(row.verified for row in rows),
-        "unprotected": public_facts(public),
+        "data_set": None if release.spending is None else asdict(release.spending),
+        "mechanism": {
+            "name": draw.mechanism.name,
+            "epsilon": draw.mechanism.epsilon,
+            "basis": release.basis.name,
+            "numbers_per_profile": 1 if shares_shape(release) else release.basis.blocks,
+            "lattice_step": draw.mechanism.step * field.base,
+            "root_mean_square_noise": math.sqrt(draw.mechanism.expected_square) * field.base,
+            "unit": field.unit,
+            "proof": draw.mechanism.proof_note,
+        },
+        "hours": hours,
+        "hours_verified": sum(row.verified for row in release.rows),
+        "unprotected": [*public_facts(release.case), "the timestamps, and the public basis of the profiles"],
         "assumptions": list(ASSUMPTIONS),
-        "cost_targets": {mode.value: words for mode, words in TARGET_WORDS.items() if mode.value in modes},
+        "cost_targets": {mode.value: TARGET_WORDS[mode] for mode in sorted(modes, key=lambda mode: mode.value)},
     }
+
+
+def shares_shape(release: SeriesRelease) -> bool:
+    """Whether all profiles have the shape of their noisy sum."""
+    return release.settings.mechanism == SHARED_SHAPE
+
+
+def plain_words(release: SeriesRelease) -> list[str]:
+    """What a reader must know, in order of importance."""
+    if release.draw.simulation:
+        return [f"{SIMULATION_NOTICE}."]
+    field, facts, spent = release.case.field, release.draw.mechanism, release.spending
+    epsilon, hours = float(release.settings.release.exact_epsilon), len(release.rows)
+    size = f"{facts.alpha * field.base:g} {field.unit}"
+    odds = f"by odds of more than {odds_above(epsilon)} to 1 (epsilon = {epsilon:g}"
+    if release.settings.protects is Protects.HOUR:
+        words = [
+            f"One hour of one {field.participant}: somebody who knows everything else cannot tell two values up to {size} apart "
+            f"{odds}).",
+            f"The whole profile of one {field.participant} is not protected at that level: the losses of all {hours} hours add "
+            f"up to epsilon = {hours * epsilon:.6g}.",
+        ]
+    else:
+        but = f"; this may fail with a probability of up to delta = {facts.delta:g})." if facts.delta else ")."
+        words = [
+            f"The whole profile of one {field.participant}: somebody who knows everything else cannot tell two profiles whose "
+            f"every hour differs by up to {size} {odds}{but} This covers all {hours} hours together.",
+            f"A profile was measured by its mean, and the sum of all profiles by {release.basis.blocks} numbers (basis: "
+            f"{release.basis.name}), whose shape every profile is given."
+            if shares_shape(release)
+            else f"A profile was measured by {release.basis.blocks} numbers (basis: {release.basis.name}); what the hours of one "
+            "block differ by comes from the public basis alone.",
+        ]
+    if spent is not None:
+        delta = f" and delta = {spent.delta:g}" if spent.delta else ""
+        whom = "one hour of one" if spent.protects == Protects.HOUR.value else "everything about one"
+        words.append(
+            f"All {spent.draws} draws on this data set together have spent epsilon = {spent.epsilon:.6g}{delta} at alpha = "
+            f"{spent.alpha:g} {spent.unit}, of at most {spent.cap:g}, for {whom} {field.participant}."
+        )
+    verified = sum(row.verified for row in release.rows)
+    words.append(
+        f"In {verified} of {hours} hours the optimal cost was verified in the band around the target of that hour."
+    )
+    words.append("This holds under the assumptions below, and only for what is not listed as unprotected.")
+    return words

@@ -1,4 +1,4 @@
-"""Noise with a proof. ``MECHANISMS`` lists the families that a release can name."""
+"""Noise with a proof. ``MECHANISMS`` lists what a release can name, ``PROFILE_MECHANISMS`` what a series of profiles can."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from fractions import Fraction
 
 from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretField
-from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySource, ExactNumber, suggested_step
+from gridveil.privacy.mechanisms.basis import Basis
+from gridveil.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from gridveil.privacy.mechanisms.exact_sampling import (
+    SYSTEM_ENTROPY,
+    EntropySource,
+    ExactNumber,
+    positive_fraction,
+    suggested_step,
+)
+from gridveil.privacy.mechanisms.max_norm import MaxNorm
 from gridveil.privacy.mechanisms.mechanism import Mechanism
 from gridveil.privacy.mechanisms.planar_laplace import PlanarLaplace
+from gridveil.privacy.mechanisms.profile import ProfileMechanism
 from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
+from gridveil.privacy.mechanisms.shared_shape import SharedShape
+from gridveil.privacy.mechanisms.split_laplace import SplitLaplace
 
 LAPLACE = "laplace"
 
@@ -38,3 +50,35 @@ def mechanism_for(
     if name not in MECHANISMS:
         raise InputError(f"unknown mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
     return MECHANISMS[name](field, Fraction(epsilon), Fraction(alpha), entropy)
+
+
+K_NORM, GAUSSIAN, SHARED_SHAPE = "k-norm", "gaussian", "shared-shape"
+
+PROFILE_MECHANISMS: dict[str, Callable[..., ProfileMechanism]] = {
+    LAPLACE: SplitLaplace,
+    K_NORM: MaxNorm,
+    GAUSSIAN: DiscreteGaussian,
+    SHARED_SHAPE: SharedShape,
+}
+
+
+def profile_mechanism_for(
+    field: SecretField,
+    *,
+    epsilon: ExactNumber,
+    alpha: ExactNumber,
+    basis: Basis,
+    name: str | None = None,
+    delta: ExactNumber | None = None,
+    entropy: EntropySource = SYSTEM_ENTROPY,
+) -> ProfileMechanism:
+    """Make noise for whole profiles of a field; without a name, the K-norm mechanism, or the Gaussian if there is a δ."""
+    chosen = name or (K_NORM if delta is None else GAUSSIAN)
+    if chosen not in PROFILE_MECHANISMS:
+        raise InputError(f"unknown mechanism for profiles {chosen!r}; choose one of {', '.join(PROFILE_MECHANISMS)}")
+    if (chosen == GAUSSIAN) != (delta is not None):
+        raise InputError("Gaussian noise and delta go together; give both or neither of them")
+    more = {} if delta is None else {"delta": positive_fraction(delta, "delta")}
+    return PROFILE_MECHANISMS[chosen](
+        epsilon=epsilon, alpha=alpha, basis=basis, dimension=field.dimension, entropy=entropy, **more
+    )

@@ -1,8 +1,8 @@
 """Exact arithmetic under the noise mechanisms: entropy, certified comparisons, lattice noise and lattice rounding.
 
-``RadialLaplaceSampler`` draws k in Z^d (d = 1 or 2) with probability proportional to exp(-rate·|k|₂), exactly: floats
-decide what they provably can, integer arithmetic decides the rest. The argument is in docs/proofs/planar-laplace.md,
-whose section numbers the comments below quote.
+``LatticeRejection`` draws lattice vectors exactly: floats decide what they provably can, integer arithmetic decides the
+rest. ``RadialLaplaceSampler`` is the law ∝ exp(-rate·|k|₂) on Z^d (d = 1 or 2). The argument is in
+docs/proofs/planar-laplace.md, whose section numbers the comments below quote.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
@@ -115,7 +116,7 @@ def coin_accepts(*, square: Fraction, doublings: int, coin: int, entropy: Entrop
             return True
         if coin << GUARD_BITS >= high:
             return False
-        coin = coin << WORD_BITS | _read_word(entropy)
+        coin = coin << WORD_BITS | read_word(entropy)
         length += WORD_BITS
 
 
@@ -139,16 +140,26 @@ def approximate_acceptance(
 
 
 @dataclass(frozen=True, kw_only=True)
-class RadialLaplaceSampler:
-    """Exact sampler of k in Z^dimension with probability proportional to exp(-rate·|k|₂)."""
+class LatticeRejection(ABC):
+    """Exact rejection sampler on Z^dimension: proposals from runs of fair bits, one coin each (section 3).
 
-    rate: Fraction
+    A law enters by ``cell_bits``, by the float acceptance within 2^-41 and by its exact exponent.
+    """
+
     dimension: int
 
     @property
+    @abstractmethod
     def cell_bits(self) -> int:
-        """Smallest b with rate·2^b ≥ 1: proposals halve every 2^b lattice steps (section 3)."""
-        return (math.ceil(1 / self.rate) - 1).bit_length()
+        """b: proposals halve every 2^b lattice steps, and the law falls at least as fast."""
+
+    @abstractmethod
+    def _likely(self, offsets: NDArray[np.float64], doublings: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Acceptance of proposals, shape (n,), within 2^-41, for offsets of shape (dimension, n)."""
+
+    @abstractmethod
+    def _squared_exponent(self, offset: list[int]) -> Fraction:
+        """Find s such that the offset has probability ∝ exp(-√s), exactly."""
 
     def draw(self, count: int, entropy: EntropySource) -> NDArray[np.int64]:
         """Draw ``count`` independent lattice vectors, components cut at ±2^62: int64, shape (count, dimension)."""
@@ -166,7 +177,7 @@ class RadialLaplaceSampler:
         offsets, runs = self._decode(words[:-1])
         coins = words[-1]
         doublings = runs.sum(axis=0, dtype=np.float64)
-        likely = approximate_acceptance(float(self.rate), offsets.astype(np.float64), doublings)
+        likely = self._likely(offsets.astype(np.float64), doublings)
         gap = likely - (coins >> np.uint64(11)) * 2.0**-53
         accepted = gap > 0.0
         undecided = (np.abs(gap) <= FILTER_MARGIN) | (runs == self._longest_short_run).any(axis=0)
@@ -201,16 +212,35 @@ class RadialLaplaceSampler:
         for word, run in zip(words, full_runs, strict=True):
             magnitude = run << self.cell_bits | word & (1 << self.cell_bits) - 1
             offset.append(-1 - magnitude if word >> WORD_BITS - 1 else magnitude)
-        square = self.rate**2 * sum(component**2 for component in offset)
+        square = self._squared_exponent(offset)
         return offset, coin_accepts(square=square, doublings=sum(full_runs), coin=coin, entropy=entropy)
 
     def _lengthen(self, run: int, entropy: EntropySource) -> int:
-        while (word := _read_word(entropy)) == 0:
+        while (word := read_word(entropy)) == 0:
             run += WORD_BITS
         return run + (word & -word).bit_length() - 1
 
 
-def _read_word(entropy: EntropySource) -> int:
+@dataclass(frozen=True, kw_only=True)
+class RadialLaplaceSampler(LatticeRejection):
+    """Exact sampler of k in Z^dimension with probability proportional to exp(-rate·|k|₂)."""
+
+    rate: Fraction
+
+    @property
+    def cell_bits(self) -> int:
+        """Smallest b with rate·2^b ≥ 1 (section 3)."""
+        return (math.ceil(1 / self.rate) - 1).bit_length()
+
+    def _likely(self, offsets: NDArray[np.float64], doublings: NDArray[np.float64]) -> NDArray[np.float64]:
+        return approximate_acceptance(float(self.rate), offsets, doublings)
+
+    def _squared_exponent(self, offset: list[int]) -> Fraction:
+        return self.rate**2 * sum(component**2 for component in offset)
+
+
+def read_word(entropy: EntropySource) -> int:
+    """Read 64 fresh bits."""
     return int.from_bytes(entropy.read(WORD_BITS // 8), "little")
 
 

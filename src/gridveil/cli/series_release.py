@@ -1,0 +1,112 @@
+"""``release --series``: publish a table of hourly demands and its network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridveil.cli.options import SeriesOptions
+from gridveil.cli.output import announce_compilation, note, show, step
+from gridveil.cli.progress import progress
+from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import InputError
+
+if TYPE_CHECKING:
+    from gridveil.sectors.case import Case
+    from gridveil.service.settings import ReleaseSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerOptions:
+    """How the ledger of a release is found, or made with a cap."""
+
+    dataset: str | None
+    path: Path | None
+    budget: str | None
+
+
+def usual_target(series: SeriesOptions) -> CostTargetMode:
+    """The cost target where none is named; options of a series without one are refused."""
+    if series.file is not None:
+        return CostTargetMode.DERIVED
+    if series != SeriesOptions():
+        raise InputError("--protects, --basis, --noise, --delta, --power-factor and --workers belong to --series FILE")
+    return CostTargetMode.PRIVATE
+
+
+def release_table(
+    case: Case,
+    settings: ReleaseSettings,
+    options: SeriesOptions,
+    ledger: LedgerOptions,
+    out: Path,
+    *,
+    reuse: Path | None,
+    simulation: bool,
+    as_json: bool,
+) -> None:
+    """Release every hour of a table; a command that was stopped goes on with the draws in its folder."""
+    from gridveil.core.parallel import all_cores
+    from gridveil.privacy.series_curator import SeriesCurator
+    from gridveil.sectors.series_table import read_series
+    from gridveil.service.account import LedgerAccount, NoAccount
+    from gridveil.service.budget import ledger_of
+    from gridveil.service.prepare import PublicCase, prepare
+    from gridveil.service.publish import CURATOR, check_destination, list_files
+    from gridveil.service.series import release_series, repairs_needed
+    from gridveil.service.series_basis import plan_series
+    from gridveil.service.series_publish import publish_series, series_summary
+    from gridveil.service.series_settings import SeriesSettings
+    from gridveil.service.series_store import SeriesStore
+
+    if options.file is None or options.protects is None:
+        raise InputError(
+            "say what the promise hides: --protects hour, or --protects profile for every hour of a customer at once"
+        )
+    chosen = SeriesSettings(
+        release=settings,
+        protects=options.protects,
+        mechanism=options.noise,
+        basis=options.basis,
+        delta=options.delta,
+    )
+    step(f"reading {options.file}")
+    series = read_series(options.file, case, options.power_factor)
+    curator = SeriesCurator(case, series.hours)
+    account: LedgerAccount | NoAccount = NoAccount()
+    store = SeriesStore(out / CURATOR, curator, chosen)
+    begun = store.exists and not (out / "public").exists() and not (out / "simulation").exists()
+    if not begun:
+        check_destination(out)
+    if settings.seed is None:
+        budget = None if begun else ledger.budget
+        account = LedgerAccount(
+            ledger_of(
+                case, name=ledger.dataset, path=ledger.path, alpha=settings.alpha, cap=budget, protects=options.protects
+            )
+        )
+    source = store if begun else None if reuse is None else SeriesStore(reuse / CURATOR, curator, chosen)
+    draw = None if source is None else source.load(account)
+    if draw is not None:
+        note("its draws are there, and cost nothing again")
+        store.keep(draw)
+    announce_compilation(settings.solver)
+    prepared = prepare(PublicCase.of(case), solver=settings.solver.value, bounds=settings.demand_bounds)
+    repairs = repairs_needed(plan_series(chosen, series.layout, prepared)[1])
+    with progress(f"releasing {len(curator)} hours of {case.name}", repairs) as advance:
+        step("drawing noise and repairing")
+        made = release_series(
+            series,
+            chosen,
+            account,
+            workers=options.workers or all_cores(),
+            prepared=prepared,
+            reuse=draw,
+            keep=store.keep,
+            announce=store.announce,
+            advance=advance,
+        )
+        step("writing the series and the network, and checking it")
+        publish_series(made, curator, out, simulation_as_public=simulation)
+    show(series_summary(made) | {"files": list_files(out)}, as_json, case.name)
