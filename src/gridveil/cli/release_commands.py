@@ -17,6 +17,7 @@ from gridveil.cli.options import (
     MethodOption,
     SitesOption,
     SolverOption,
+    TimeLimitOption,
     sites_rule,
 )
 from gridveil.cli.output import announce_compilation, show, step, warn
@@ -72,6 +73,7 @@ def release(
             help="Publish the true optimal cost as the target. Anyone who knows all other demands can infer the last one.",
         ),
     ] = False,
+    time_limit: TimeLimitOption = None,
     sites: SitesOption = None,
     dataset: DatasetOption = None,
     ledger: LedgerOption = None,
@@ -119,6 +121,7 @@ def release(
         method=method,
         solver=solver,
         demand_bounds=demand_bounds,
+        time_limit=time_limit,
     )
     loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)

@@ -12,6 +12,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.deadline import check_time
 from gridveil.programs.interrupt import InterruptWatch
 
 Vector = NDArray[np.float64]
@@ -49,6 +50,8 @@ _IPOPT_STATUS = {
     "Infeasible_Problem_Detected": Status.INFEASIBLE,
     "Maximum_Iterations_Exceeded": Status.ITERATION_LIMIT,
 }
+
+_STOPPED = "User_Requested_Stop"
 
 _IPOPT_OPTIONS: dict[str, Any] = {
     "ipopt.sb": "yes",
@@ -185,7 +188,11 @@ class NlpSolver:
     def solve(
         self, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None = None, trust: Trust = Trust.ROUGH
     ) -> NlpSolution:
-        """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program."""
+        """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program.
+
+        Raises OutOfTimeError if the time limit ends before the solve does.
+        """
+        check_time()
         function = self._variant(trust) if warm is None else self._warm
         call: dict[str, Any] = {
             "x0": start if warm is None else warm.x,
@@ -202,6 +209,8 @@ class NlpSolver:
             result = function(**call)
         seconds = time.perf_counter() - clock
         stats = function.stats()
+        if stats["return_status"] == _STOPPED:
+            check_time()
         x = _vector(result["x"])
         status = _IPOPT_STATUS.get(stats["return_status"], Status.FAILED)
         detail = str(stats["return_status"])

@@ -18,10 +18,12 @@ from gridveil.bilevel.certificate import Certificate, certify
 from gridveil.bilevel.repair import ReleasedData, repair
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.privacy.curator import Comparison, Curator, CuratorSolution
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case
+from gridveil.sectors.registry import sector_of
 from gridveil.service.account import Account, Spending
 from gridveil.service.draw import make_draw
 from gridveil.service.prepare import Prepared, PublicCase, prepare
@@ -147,7 +149,14 @@ def finish(prepared: Prepared, draw: Draw, settings: ReleaseSettings, spending: 
 
 
 def repaired(prepared: Prepared, draw: Draw, settings: ReleaseSettings) -> tuple[Aim, ReleasedData]:
-    """Repair at the first aim that can be reached."""
+    """Repair at the first aim that can be reached, within the time limit: its clock starts after the mechanism."""
+    prepared.backend.prepare()
+    network = prepared.public.network
+    with time_limit(settings.time_limit or usual_time_limit(sector_of(network).size(network))):
+        return _repaired_in_time(prepared, draw, settings)
+
+
+def _repaired_in_time(prepared: Prepared, draw: Draw, settings: ReleaseSettings) -> tuple[Aim, ReleasedData]:
     first = aim(prepared, draw, settings)
     try:
         return first, repair(prepared.backend, prepared.model.layout, draw.noisy, first.target, settings.method)

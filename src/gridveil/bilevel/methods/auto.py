@@ -26,6 +26,7 @@ from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
 from gridveil.bilevel.run import EvaluatedPoint, MethodRun
 from gridveil.core.band import CostTarget
+from gridveil.core.deadline import check_time
 from gridveil.solvers.backend import Answer, Backend, HalfSpace
 
 Vector = NDArray[np.float64]
@@ -39,10 +40,14 @@ def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: Au
     Never farther than Algorithm 1 by more than ``check + narrow``, if O is monotone, O↑ answers and the point is verified.
     """
     run = MethodRun(backend, noisy, target)
+    return run.conclude(lambda: _search(run, settings))
+
+
+def _search(run: MethodRun, settings: AutoSettings) -> Ending:
     search = _AutoSearch(run, settings)
     at_once = run.start_from_highpoint()
     if at_once is Ending.NO_HIGHPOINT:
-        return run.finish(at_once)
+        return at_once
     if at_once is None:
         search.cut_from_below()
         search.polish()
@@ -58,8 +63,8 @@ def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: Au
         if not found:
             search.polish()
     if at_once is not None and run.confirmed is not None and run.confirmed[0] is first:
-        return run.finish(at_once)
-    return run.finish(Ending.POLISHED if run.confirmed or run.candidates else Ending.NO_BRACKET)
+        return at_once
+    return Ending.POLISHED if run.confirmed or run.candidates else Ending.NO_BRACKET
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +187,7 @@ class _AutoSearch:
         least = self.settings.flat * max(abs(run.target.value), run.target.beta)
         if steepness <= least or aim > run.joint_band.upper:
             return None
+        check_time()
         clock = time.perf_counter()
         run.calls += 1
         normal = prices / steepness
