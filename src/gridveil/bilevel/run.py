@@ -58,6 +58,8 @@ class MethodRun:
     lower: float = 0.0
     calls: int = 0
     confirmed: tuple[EvaluatedPoint, Answer] | None = None
+    refused: list[float] = field(default_factory=list)
+    """Distances of the points that a fresh solve refused."""
 
     @cached_property
     def solves(self) -> Solves:
@@ -179,6 +181,7 @@ class MethodRun:
             self.confirmed = candidate, solution
         else:
             self.candidates = [other for other in self.candidates if other.joint is not candidate.joint]
+            self.refused.append(candidate.delta)
         return solution
 
     def finish(self, ending: Ending) -> BilevelResult:
