@@ -276,6 +276,24 @@ def test_a_second_refusal_asks_for_what_the_optima_differ_by():
     assert result.verified
 
 
+def misled_up_to(threshold: float):
+    """The dispatch from a joint point is right; a fresh one finds a lower optimum wherever wᵀd is below the threshold."""
+
+    def alter(call, answer):
+        fresh = call.problem == "dispatch" and call.effort in (Effort.BRIEF, Effort.FULL)
+        return replace(answer, cost=1.0) if fresh and WEIGHTS @ answer.d < threshold else answer
+
+    return alter
+
+
+def test_between_the_last_refused_and_the_first_confirmed_point_the_search_goes_on():
+    """O↑ reaches the band at s = 4.45, but only from s = 4.47 on does a fresh solve agree: that edge is what is found."""
+    edge = ((4.47 - 3.0) / 5) ** 2
+    result = solve_auto(convex(misled_up_to(4.47), cut=no_cuts), at(3.0), TARGET)
+    assert result.verified and edge <= result.delta <= (1 + 2 * SETTINGS.check) * edge
+    assert min(step.delta for step in steps(result, StepKind.VERIFICATION)) < edge
+
+
 def test_points_that_are_all_refused_hand_over_to_algorithm_1():
     """Fresh solves put every point far below the band: nothing may be returned, after Algorithm 1 has tried as well."""
     alter = lambda call, answer: (  # noqa: E731

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from fractions import Fraction
 
@@ -13,12 +14,13 @@ import yaml
 from conftest import optimum, two_bus_net
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.deadline import OutOfTimeError, seconds_left
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.mechanisms.planar_laplace import PlanarLaplace
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.registry import load_case
-from gridveil.service.account import LedgerAccount
+from gridveil.service.account import LedgerAccount, NoAccount
 from gridveil.service.budget import ledger_of
 from gridveil.service.publish import publish
 from gridveil.service.release import make_release
@@ -270,6 +272,40 @@ def test_a_draw_survives_a_release_that_fails(cli, tmp_path, book):
     later = release(cli, "veil2", tmp_path / "again", "--reuse", tmp_path / "failed", *DERIVED)
     assert later.code == 0, later.err
     assert Ledger.open(book).spent == 1
+
+
+def test_a_draw_survives_the_time_limit(cli, tmp_path, book):
+    """Out of time, the command ends as after any other failure: code 3, nothing published, the draw kept and paid for."""
+    asked = ("--alpha", "1MVA", "--ledger", book, "--budget", "5", *DERIVED)
+    failed = release(cli, "veil2", tmp_path / "failed", *asked, "--time-limit", "1e-9")
+    assert failed.code == 3 and "--time-limit" in failed.err and "--reuse" in failed.err
+    assert [str(path.relative_to(tmp_path)) for path in (tmp_path / "failed").rglob("*.*")] == [
+        "failed/curator/draw.json"
+    ]
+    later = release(cli, "veil2", tmp_path / "again", "--reuse", tmp_path / "failed", *DERIVED, "--time-limit", "60")
+    assert later.code == 0, later.err
+    assert Ledger.open(book).spent == 1
+    refused = release(cli, "veil2", tmp_path / "none", *asked, "--time-limit", "0")
+    assert refused.code == 2 and "time limit" in refused.err and not (tmp_path / "none").exists()
+
+
+def test_the_time_limit_never_cuts_the_curators_part(tmp_path, monkeypatch):
+    """O(d°) of a declared cost is solved without a limit, however short the one for the rest: its time depends on the truth."""
+    case = load_case("veil2")
+    left = []
+    solved = Curator.optimum
+    monkeypatch.setattr(Curator, "optimum", lambda self, **how: (left.append(seconds_left()), solved(self, **how))[1])
+    settings = ReleaseSettings(
+        epsilon="1",
+        alpha="1MVA",
+        beta=Tolerance.parse("20%"),
+        target=CostTargetSettings(mode=CostTargetMode.PUBLIC),
+        seed=1,
+        time_limit=1e-9,
+    )
+    with pytest.raises(OutOfTimeError):
+        make_release(case, settings, NoAccount())
+    assert left == [math.inf]
 
 
 # --- cost targets -----------------------------------------------------------------------------------------------------

@@ -134,13 +134,13 @@ def test_a_follower_starts_from_the_last_one_only_where_demands_hardly_moved(mon
     joint = Solves(ours).highpoint(noisy, band)
     last = Solves(ours).follow(joint, None)
     starts = []
-    solve = StructuredSolver.solve
+    solve_warm = StructuredSolver.solve_warm
 
-    def watched(self, task, *, warm=None, thorough=True):
+    def watched(self, task, warm):
         starts.append(warm)
-        return solve(self, task, warm=warm, thorough=thorough)
+        return solve_warm(self, task, warm)
 
-    monkeypatch.setattr(StructuredSolver, "solve", watched)
+    monkeypatch.setattr(StructuredSolver, "solve_warm", watched)
     further = joint.d.copy()
     further[0] += moved
     follower = Solves(ours).follow(replace(joint, d=further), last)

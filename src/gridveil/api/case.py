@@ -105,6 +105,7 @@ class GridCase:
         method: Method | str = Method.AUTO,
         solver: Solver | str = Solver.STRUCTURED,
         demand_bounds: DemandBounds | str = DemandBounds.NONE,
+        time_limit: float | None = None,
     ) -> ReleaseResult:
         """Release the case with private demands that are feasible at a cost near the target: see ``gridveil release --help``.
 
@@ -134,6 +135,7 @@ class GridCase:
             method=choose(Method, method, "the method"),
             solver=choose(Solver, solver, "the solver"),
             demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
+            time_limit=time_limit,
         )
         curator, book = Curator(self.case), None
         if seed is None:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.methods import method_named
-from gridveil.bilevel.result import BilevelResult, HighPointResult
+from gridveil.bilevel.result import BilevelResult, Ending, HighPointResult
 from gridveil.core.band import CostTarget
+from gridveil.core.deadline import OutOfTimeError
 from gridveil.core.errors import NoReleaseError
 from gridveil.core.methods import Method
 from gridveil.privacy.noisy import NoisyData
@@ -57,6 +58,8 @@ def repair(
     else:
         result, checked = method_named(method)(backend, data, target), None
     if result.d is None or result.highpoint is None:
+        if result.ending is Ending.OUT_OF_TIME:
+            raise OutOfTimeError
         raise NoReleaseError(
             f"no release: {result.ending.value}; try a larger beta on the same draw (--reuse), or a smaller alpha"
         )

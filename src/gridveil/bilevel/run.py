@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from gridveil.bilevel.monotonicity import measure_monotonicity
 from gridveil.bilevel.result import BilevelResult, Ending, HighPointResult, Step, StepKind
 from gridveil.core.band import CostTarget
+from gridveil.core.deadline import OutOfTimeError, check_time, seconds_left, time_limit
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Backend
 from gridveil.solvers.solves import Solves
@@ -21,6 +23,7 @@ Vector = NDArray[np.float64]
 # Shares of β that are cut off the band's edges, so that the rounding of one solve cannot undo what another found:
 # joint problems keep f(x) in the smallest band, O(d) is accepted in a wider one, and verified in the whole band.
 JOINT_MARGIN, ACCEPTANCE_MARGIN = 1e-4, 5e-5
+SEARCH_SHARE = 0.75  # of the time left when a search begins; the rest is for the verification of what it finds
 MOST_VERIFICATIONS = 6  # points that a fresh solve may refuse before a run ends without one
 SAME_POINT = 1e-10  # a high point this near (squared) is d̃ itself up to rounding
 ON_THE_PATH = {StepKind.HIGHPOINT, StepKind.DOUBLING, StepKind.BISECTION, StepKind.ROOT}
@@ -55,6 +58,8 @@ class MethodRun:
     lower: float = 0.0
     calls: int = 0
     confirmed: tuple[EvaluatedPoint, Answer] | None = None
+    refused: list[float] = field(default_factory=list)
+    """Distances of the points that a fresh solve refused."""
 
     @cached_property
     def solves(self) -> Solves:
@@ -80,6 +85,15 @@ class MethodRun:
     def upper(self) -> float:
         """Distance of the best point so far."""
         return self.best.delta if self.best else float("inf")
+
+    def conclude(self, search: Callable[[], Ending]) -> BilevelResult:
+        """Search until it ends by itself or most of the time is over, and build the result with the best point found."""
+        try:
+            with time_limit(SEARCH_SHARE * seconds_left()):
+                ending = search()
+        except OutOfTimeError:
+            ending = Ending.TIME_LIMIT
+        return self.finish(ending)
 
     def start_from_highpoint(self) -> Ending | None:
         """Solve HPR and look at O(d^h); None if the search has to go on from there."""
@@ -112,6 +126,7 @@ class MethodRun:
 
     def push(self, kind: StepKind, radius: float) -> tuple[Answer, Answer | None]:
         """O↑(radius), then O at its point; a point in the band that is nearer than the best becomes the best."""
+        check_time()
         clock = time.perf_counter()
         self.calls += 1
         joint = self.solves.push(self.noisy, self.joint_band, radius, self.starts)
@@ -158,6 +173,7 @@ class MethodRun:
 
     def verify(self, candidate: EvaluatedPoint) -> Answer:
         """Solve O at a candidate afresh; it is confirmed if that is in the band, and no candidate any more if not."""
+        check_time()
         clock = time.perf_counter()
         solution = self.solves.verify(candidate.joint, candidate.follower, self.target)
         self._record_verification(candidate, solution, clock)
@@ -165,12 +181,18 @@ class MethodRun:
             self.confirmed = candidate, solution
         else:
             self.candidates = [other for other in self.candidates if other.joint is not candidate.joint]
+            self.refused.append(candidate.delta)
         return solution
 
     def finish(self, ending: Ending) -> BilevelResult:
         """Build the result with the confirmed point."""
-        if self.confirmed is None and self.candidates and not self.confirm():
-            ending = Ending.NOT_VERIFIED
+        try:
+            if self.confirmed is None and self.candidates and not self.confirm() and ending is not Ending.TIME_LIMIT:
+                ending = Ending.NOT_VERIFIED
+        except OutOfTimeError:
+            ending = Ending.TIME_LIMIT
+        if ending is Ending.TIME_LIMIT and self.confirmed is None:
+            ending = Ending.OUT_OF_TIME
         best, confirmed = self.confirmed or (None, None)
         path = [step for step in self.history if step.kind in ON_THE_PATH]
         return BilevelResult(

@@ -38,6 +38,14 @@ SitesOption = Annotated[
     str | None,
     typer.Option("--sites", help="Where customers are: all, or a file with one bus or junction per line."),
 ]
+TimeLimitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        help="Most seconds for the repair; then the best verified demands are published, or none (exit code 3). "
+        "[default: 60, and 0.02 for each bus or junction]",
+    ),
+]
 MethodOption = Annotated[Method, typer.Option("--method", help="How the bilevel problem is solved.")]
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", help="Name of the data set, if the network alone does not identify it.")

@@ -18,6 +18,7 @@ from gridveil.cli.options import (
     SeriesOptions,
     SitesOption,
     SolverOption,
+    TimeLimitOption,
     sites_rule,
 )
 from gridveil.cli.output import announce_compilation, note, seconds_since_start, show, step, warn
@@ -77,6 +78,7 @@ def release(
             help="Publish the true optimal cost as the target. Anyone who knows all other demands can infer the last one.",
         ),
     ] = False,
+    time_limit: TimeLimitOption = None,
     sites: SitesOption = None,
     dataset: DatasetOption = None,
     ledger: LedgerOption = None,
@@ -128,6 +130,7 @@ def release(
         method=method,
         solver=solver,
         demand_bounds=demand_bounds,
+        time_limit=time_limit,
     )
     loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)

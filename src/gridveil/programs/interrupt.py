@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C during a solve: recorded at once, acted on at the solver's next iteration.
+"""Ctrl-C and the time limit during a solve: noticed at once, acted on at the solver's next iteration.
 
 CasADi takes an interrupt that arrives while a derivative is computed for a failed evaluation, and Ipopt then goes on with a
 shorter step. So the signal must not become an exception inside the solver; it is only remembered there.
@@ -14,9 +14,11 @@ from typing import Any
 
 import casadi as ca
 
+from gridveil.core.deadline import seconds_left
+
 
 class InterruptWatch(ca.Callback):
-    """An iteration callback that tells the solver to stop once an interrupt has come."""
+    """An iteration callback that tells the solver to stop once an interrupt has come or the time is over."""
 
     def __init__(self, *, n_x: int, n_g: int, n_p: int) -> None:
         super().__init__()
@@ -46,7 +48,7 @@ class InterruptWatch(ca.Callback):
 
     def eval(self, arg: Any) -> list[int]:
         """Say whether to stop; the iterate does not matter."""
-        return [int(self.interrupted)]
+        return [int(self.interrupted or seconds_left() <= 0)]
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.deadline import check_time
 from gridveil.core.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ _IPOPT_STATUS = {
     "Infeasible_Problem_Detected": Status.INFEASIBLE,
     "Maximum_Iterations_Exceeded": Status.ITERATION_LIMIT,
 }
+
+_STOPPED = "User_Requested_Stop"
 
 _IPOPT_OPTIONS: dict[str, Any] = {
     "ipopt.sb": "yes",
@@ -204,12 +207,16 @@ class NlpSolver:
     def solve(
         self, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None = None, trust: Trust = Trust.ROUGH
     ) -> NlpSolution:
-        """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program."""
+        """Solve from ``start``, or from the primal-dual point ``warm`` of an earlier solve of the same program.
+
+        Raises OutOfTimeError if the time limit ends before the solve does.
+        """
         return self._call(self._variant(trust) if warm is None else self._warm, p, bounds, start, warm)
 
     def _call(
         self, function: ca.Function, p: Vector, bounds: Bounds, start: Vector, warm: NlpSolution | None
     ) -> NlpSolution:
+        check_time()
         call: dict[str, Any] = {
             "x0": start if warm is None else warm.x,
             "p": p,
@@ -225,6 +232,8 @@ class NlpSolver:
             result = function(**call)
         seconds = time.perf_counter() - clock
         stats = function.stats()
+        if stats["return_status"] == _STOPPED:
+            check_time()
         x = _vector(result["x"])
         status = _IPOPT_STATUS.get(stats["return_status"], Status.FAILED)
         detail = str(stats["return_status"])

@@ -13,6 +13,7 @@ ENDINGS = {
     Ending.BRACKET_CLOSED: "the distance could not be narrowed down any further",
     Ending.POLISHED: "no step brought the demands nearer to the noisy ones",
     Ending.CALL_LIMIT: "the limit on the number of solves was reached; the best demands so far were kept",
+    Ending.TIME_LIMIT: "the time limit was reached; the best demands so far were kept",
     Ending.BRACKET_STUCK: "no further solve converged; the best demands so far were kept",
 }
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from gridveil.bilevel.monotonicity import VIOLATION_TOLERANCE
+from gridveil.core.deadline import LEAST_SECONDS, SECONDS_PER_NODE
 from gridveil.core.text import MINUS, THIN_SPACE, number
 from gridveil.report.page import render
 from gridveil.report.study_figures import distance_figure, draw
@@ -257,7 +258,9 @@ def _store(summary: StoreSummary) -> dict[str, object]:
 
 
 def _limit(seconds: float | None) -> str:
-    return "no limit" if seconds is None else duration(seconds)
+    if seconds is None:
+        return f"{LEAST_SECONDS:g} s, and {SECONDS_PER_NODE:g} s for each bus or junction"
+    return duration(seconds)
 
 
 def _versions(evaluation: Evaluation) -> list[str]:

@@ -18,10 +18,12 @@ from gridveil.bilevel.certificate import Certificate, certify
 from gridveil.bilevel.repair import ReleasedData, repair
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.privacy.curator import Comparison, Curator, CuratorSolution
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case
+from gridveil.sectors.registry import sector_of
 from gridveil.service.account import Account, Spending
 from gridveil.service.draw import make_draw
 from gridveil.service.prepare import Prepared, PublicCase, prepare
@@ -149,8 +151,19 @@ def finish(prepared: Prepared, draw: Draw, settings: ReleaseSettings, spending: 
 def repaired(
     prepared: Prepared, draw: Draw, settings: ReleaseSettings, *, for_readers: bool = False
 ) -> tuple[Aim, ReleasedData]:
-    """Repair at the first aim that can be reached; ``for_readers`` as in ``repair``."""
+    """Repair at the first aim that can be reached; ``for_readers`` as in ``repair``.
 
+    The clock of the time limit starts here, after the mechanism.
+    """
+    prepared.backend.prepare()
+    network = prepared.public.network
+    with time_limit(settings.time_limit or usual_time_limit(sector_of(network).size(network))):
+        return _repaired_in_time(prepared, draw, settings, for_readers)
+
+
+def _repaired_in_time(
+    prepared: Prepared, draw: Draw, settings: ReleaseSettings, for_readers: bool
+) -> tuple[Aim, ReleasedData]:
     def repair_at(target: CostTarget) -> ReleasedData:
         layout = prepared.model.layout
         return repair(prepared.backend, layout, draw.noisy, target, settings.method, for_readers=for_readers)

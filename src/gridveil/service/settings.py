@@ -36,7 +36,10 @@ class CostTargetSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSettings:
-    """ε as exact text, α as text with a unit ("10MVA") or per unit, β, and how to solve. A seed makes a simulation."""
+    """ε as exact text, α as text with a unit ("10MVA") or per unit, β, and how to solve. A seed makes a simulation.
+
+    ``time_limit``: seconds that everything after the mechanism may take; None chooses them by the size of the network.
+    """
 
     epsilon: str
     alpha: str
@@ -47,6 +50,7 @@ class ReleaseSettings:
     method: Method = Method.AUTO
     solver: Solver = Solver.STRUCTURED
     demand_bounds: DemandBounds = DemandBounds.NONE
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         positive_fraction(self.epsilon, "epsilon")
@@ -54,6 +58,8 @@ class ReleaseSettings:
             self.beta.around(self.target.forecast, self.target.mode)  # an InputError here, before anything is charged
         if self.seed is not None and self.seed < 0:
             raise InputError("a seed must be zero or a positive whole number")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise InputError("the time limit must be a positive number of seconds")
 
     @property
     def exact_epsilon(self) -> Fraction:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
-from gridveil.programs import ParametricProgram
+from gridveil.core.deadline import OutOfTimeError, check_time, seconds_left, time_limit
+from gridveil.programs import ParametricProgram, Status
 from gridveil.solvers.backend import Answer, Backend, Capabilities, Effort, HalfSpace, Start, usual_effort
 
 Vector = NDArray[np.float64]
 
+SECOND_SHARE = 0.1  # of the time left that one solve of the second may take: a restoration can go on for minutes
 # These stay with the first: the second would take longer than what the caller tries next.
 _FIRST_ONLY = {Effort.BRIEF, Effort.WARM}
 # These are for the second: the first has had its try, or is not what was asked for.
@@ -51,7 +56,10 @@ class Fallback:
         """O(d)."""
         effort = usual_effort(start, effort)
         found = None if effort in _SECOND_ONLY else self._first.dispatch(d, start=start, effort=effort)
-        return _settled(found, effort) or self._second.dispatch(d, start=start, effort=effort)
+        if found is not None and _is_settled(found, effort):
+            return found
+        second = partial(self._second.dispatch, d, start=start, effort=effort)
+        return _in_time(second, found, start or Start(self.program.x_start, d), d)
 
     def nearest(
         self, noisy: Vector, band: CostTarget | None, *, start: Start | None = None, effort: Effort | None = None
@@ -59,25 +67,56 @@ class Fallback:
         """HPR, with or without its band."""
         effort = usual_effort(start, effort)
         found = None if effort in _SECOND_ONLY else self._first.nearest(noisy, band, start=start, effort=effort)
-        return _settled(found, effort) or self._second.nearest(noisy, band, start=start, effort=effort)
+        if found is not None and _is_settled(found, effort):
+            return found
+        second = partial(self._second.nearest, noisy, band, start=start, effort=effort)
+        return _in_time(second, found, start or Start(self.program.x_start, noisy), noisy)
 
     def cut(
         self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR
     ) -> Answer:
-        """HPR within a half-space."""
+        """HPR within a half-space, which may well be impossible: that the first finds it so is enough."""
         found = None
         if effort not in _SECOND_ONLY:
             found = self._first.cut(noisy, band, half_space, start=start, effort=effort)
-        return _settled(found, effort) or self._second.cut(noisy, band, half_space, start=start, effort=effort)
+        if found is not None and (_is_settled(found, effort) or found.status is Status.INFEASIBLE):
+            return found
+        second = partial(self._second.cut, noisy, band, half_space, start=start, effort=effort)
+        return _in_time(second, found, start, noisy)
 
     def push(
         self, noisy: Vector, band: CostTarget, delta: float, *, start: Start, effort: Effort = Effort.NEAR
     ) -> Answer:
-        """O↑(δ)."""
+        """O↑(δ), which may well be impossible too."""
         found = None if effort in _SECOND_ONLY else self._first.push(noisy, band, delta, start=start, effort=effort)
-        return _settled(found, effort) or self._second.push(noisy, band, delta, start=start, effort=effort)
+        if found is not None and (_is_settled(found, effort) or found.status is Status.INFEASIBLE):
+            return found
+        second = partial(self._second.push, noisy, band, delta, start=start, effort=effort)
+        return _in_time(second, found, start, noisy)
 
 
-def _settled(found: Answer | None, effort: Effort) -> Answer | None:
-    """The answer of the first, if the second is not to be asked."""
-    return found if found is not None and (found.converged or effort in _FIRST_ONLY) else None
+def _is_settled(found: Answer, effort: Effort) -> bool:
+    """Whether the answer of the first stands, and the second is not to be asked."""
+    return found.converged or effort in _FIRST_ONLY
+
+
+def _in_time(second: Callable[[], Answer], found: Answer | None, start: Start, noisy: Vector) -> Answer:
+    """The answer of the second, which gets a share of the time left; then the first's stands, or none."""
+    try:
+        with time_limit(SECOND_SHARE * seconds_left()):
+            return second()
+    except OutOfTimeError:
+        check_time()
+        if found is not None:
+            return found
+    return Answer(
+        status=Status.FAILED,
+        x=start.x,
+        d=start.d,
+        cost=float("nan"),
+        delta=float(np.sum((start.d - noisy) ** 2)),
+        proxy=float("nan"),
+        start=start,
+        solver="none",
+        detail="given up for lack of time",
+    )

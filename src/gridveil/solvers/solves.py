@@ -145,7 +145,9 @@ class Solves:
         portable = [known.start for known in starts if backend.portable(known.start)]
         effort = Effort.WARM if len(starts) > 1 else Effort.NEAR
         answer = backend.push(noisy, band, delta, start=portable[-1] if portable else last, effort=effort)
-        if not answer.converged and effort is Effort.WARM:
+        if self._is_final(answer):
+            return answer
+        if effort is Effort.WARM:
             answer = backend.push(noisy, band, delta, start=last, effort=Effort.AGAIN)
         if not answer.converged and starts[0] is not starts[-1] and backend.capabilities.restarts:
             answer = backend.push(noisy, band, delta, start=starts[0].start, effort=Effort.AGAIN)
@@ -158,9 +160,14 @@ class Solves:
         if warm is None:
             return self.backend.cut(noisy, band, half_space, start=start.start)
         answer = self.backend.cut(noisy, band, half_space, start=warm.start, effort=Effort.WARM)
-        if answer.converged:
+        if self._is_final(answer):
             return answer
         return self.backend.cut(noisy, band, half_space, start=start.start, effort=Effort.AGAIN)
+
+    def _is_final(self, answer: Answer) -> bool:
+        """Whether a cut or push needs no other start: it converged, or is impossible by a backend that starts are all one to."""
+        impossible = answer.status is Status.INFEASIBLE and not self.backend.capabilities.restarts
+        return answer.converged or impossible
 
     def follow(self, joint: Answer, previous: Answer | None) -> Answer:
         """O(d) from the x in hand, so that a local solver cannot return a worse point than that x.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gridveil.bilevel.methods import method_named
 from gridveil.core.band import CostTarget, Tolerance
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.methods import Method, Solver
 from gridveil.core.secret import Secret, SecretField, SecretValues
@@ -249,7 +250,8 @@ def _explore(
 
 def _run(case: Case, model: Model, backend: Backend, noisy: NoisyData, band: CostTarget, method: Method) -> _Run:
     data = model.layout.to_program(noisy.values)
-    result = method_named(method)(backend, data, band)
+    with time_limit(usual_time_limit(sector_of(case.network).size(case.network))):
+        result = method_named(method)(backend, data, band)
     released = None if result.d is None else model.layout.to_sites(result.d, noisy.values)
     return _Run(
         ending=result.ending.value,

@@ -53,7 +53,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """``task_seconds``: a release that takes longer (looked at between two solves) is a failed row.
+    """``task_seconds``: time limit of a release, which then ends with its best verified point, or as a failed row.
 
     ``workers``: processes, unless stated otherwise.
     """

@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 from gridveil import __version__
 from gridveil.bilevel.methods import method_named
 from gridveil.bilevel.result import BilevelResult, Step
-from gridveil.core.band import CostTarget, Tolerance
+from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode
-from gridveil.core.errors import GridveilError, NoReleaseError
+from gridveil.core.deadline import time_limit, usual_time_limit
+from gridveil.core.errors import NoReleaseError
 from gridveil.core.methods import Method, Solver
 from gridveil.core.parallel import Failure, failure_of
 from gridveil.privacy.curator import Curator, published_values
 from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
 from gridveil.privacy.noisy import NoisyData
-from gridveil.programs import ParametricProgram
 from gridveil.sectors.gas.boundary import preset_boundary
 from gridveil.sectors.registry import build_model, load_case, sector_of
-from gridveil.solvers.backend import Answer, Backend, Capabilities, Effort, HalfSpace, Start
+from gridveil.solvers.backend import Backend
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
 from gridveil.study.outcome import FAILED, TaskOutcome
@@ -73,7 +73,10 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """Settings common to all tasks: which sites receive noise, and the time limit of a release (seconds)."""
+    """Settings common to all tasks: which sites receive noise, and the time limit of a release.
+
+    ``task_seconds``: None chooses the limit by the size of the network, as for any release.
+    """
 
     sites: NoiseSites
     task_seconds: float | None
@@ -89,10 +92,6 @@ class PreparedNetwork:
     backend: Backend
     true_cost: float
     true_seconds: float
-
-
-class OutOfTimeError(GridveilError):
-    """A release took longer than the study allows."""
 
 
 def load_network(entry: NetworkEntry) -> Case:
@@ -186,70 +185,8 @@ def failed_outcome(network: TrialNetwork, task: Task, reason: str, **known: Any)
 
 def _solve(rules: Rules, prepared: PreparedNetwork, task: Task, noisy: NoisyData) -> BilevelResult:
     target = Tolerance(task.beta, relative=True).around(prepared.true_cost, CostTargetMode.PUBLIC)
-    backend = prepared.backend
-    if rules.task_seconds is not None:
-        backend = _WithDeadline(backend, rules.task_seconds)
-    return method_named(task.method)(backend, prepared.model.layout.to_program(noisy.values), target)
-
-
-class _WithDeadline:
-    """A backend that refuses to start another solve after its deadline."""
-
-    def __init__(self, backend: Backend, seconds: float) -> None:
-        self._inner = backend
-        self._seconds = seconds
-        self._end = time.perf_counter() + seconds
-
-    @property
-    def name(self) -> str:
-        """Name of the backend."""
-        return self._inner.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the backend can do."""
-        return self._inner.capabilities
-
-    @property
-    def program(self) -> ParametricProgram:
-        """The program of the backend."""
-        return self._inner.program
-
-    def prepare(self) -> None:
-        """Prepare the backend."""
-        self._in_time.prepare()
-
-    def portable(self, start: Start) -> bool:
-        """Whether the backend says so."""
-        return self._inner.portable(start)
-
-    def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
-        """O(d)."""
-        return self._in_time.dispatch(d, start=start, effort=effort)
-
-    def nearest(
-        self, noisy: Vector, band: CostTarget | None, *, start: Start | None = None, effort: Effort | None = None
-    ) -> Answer:
-        """HPR."""
-        return self._in_time.nearest(noisy, band, start=start, effort=effort)
-
-    def cut(
-        self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR
-    ) -> Answer:
-        """HPR within a half-space."""
-        return self._in_time.cut(noisy, band, half_space, start=start, effort=effort)
-
-    def push(
-        self, noisy: Vector, band: CostTarget, delta: float, *, start: Start, effort: Effort = Effort.NEAR
-    ) -> Answer:
-        """O↑(δ)."""
-        return self._in_time.push(noisy, band, delta, start=start, effort=effort)
-
-    @property
-    def _in_time(self) -> Backend:
-        if time.perf_counter() > self._end:
-            raise OutOfTimeError(f"longer than the study's limit of {self._seconds:g} s")
-        return self._inner
+    with time_limit(rules.task_seconds or usual_time_limit(prepared.network.buses)):
+        return method_named(task.method)(prepared.backend, prepared.model.layout.to_program(noisy.values), target)
 
 
 def _measured(prepared: PreparedNetwork, noisy: NoisyData, result: BilevelResult) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def solve_bilevel(
 ) -> BilevelResult:
     """(BL): find d* near d̃ with O(d*) in the band. A solve that fails never moves the bracket."""
     run = MethodRun(backend, noisy, target)
-    return run.finish(run.start_from_highpoint() or double_and_bisect(run, settings))
+    return run.conclude(lambda: run.start_from_highpoint() or double_and_bisect(run, settings))
 
 
 def double_and_bisect(run: MethodRun, settings: BisectionSettings) -> Ending:

@@ -8,7 +8,8 @@ only shrink: the polish. Where O is flat or kinked the cut may fail; then O↑ f
 At the end O↑ is asked once whether it reaches the band a little nearer than the best point. If it does, the search
 goes on there; if it does not, Algorithm 1 (whose bracket that would be) cannot do better by more than ``check``. Then the best
 point is verified afresh; where that finds a lower optimum of the follower, the next cut starts from it. Should all of this
-find nothing, Algorithm 1 itself is the last resort.
+find nothing, Algorithm 1 itself is the last resort. Where points were refused before a farther one was confirmed, O↑ is asked
+between them at last, each answer verified afresh.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
 from gridveil.bilevel.run import EvaluatedPoint, MethodRun
 from gridveil.core.band import CostTarget
+from gridveil.core.deadline import check_time
 from gridveil.solvers.backend import Answer, Backend, HalfSpace
 
 Vector = NDArray[np.float64]
@@ -39,10 +41,14 @@ def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: Au
     Never farther than Algorithm 1 by more than ``check + narrow``, if O is monotone, O↑ answers and the point is verified.
     """
     run = MethodRun(backend, noisy, target)
+    return run.conclude(lambda: _search(run, settings))
+
+
+def _search(run: MethodRun, settings: AutoSettings) -> Ending:
     search = _AutoSearch(run, settings)
     at_once = run.start_from_highpoint()
     if at_once is Ending.NO_HIGHPOINT:
-        return run.finish(at_once)
+        return at_once
     if at_once is None:
         search.cut_from_below()
         search.polish()
@@ -57,9 +63,11 @@ def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: Au
         double_and_bisect(run, settings.bisection)
         if not found:
             search.polish()
+        if run.candidates and not search.confirm_any():
+            return Ending.NOT_VERIFIED
     if at_once is not None and run.confirmed is not None and run.confirmed[0] is first:
-        return run.finish(at_once)
-    return run.finish(Ending.POLISHED if run.confirmed or run.candidates else Ending.NO_BRACKET)
+        return at_once
+    return Ending.POLISHED if run.confirmed else Ending.NO_BRACKET
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +173,33 @@ class _AutoSearch:
             extra = self.settings.overshoot * (candidate.follower.cost - fresh.cost) if refusals > 0 else 0.0
             reached = self._cut_step(StepKind.CUT, candidate.joint, fresh, extra, candidate.joint)
             candidate = reached if reached is not None and run.band.contains(reached.follower.cost) else None
-        return run.confirm()
+        return self.confirm_any()
+
+    def confirm_any(self) -> bool:
+        """Verify one point after the other, nearest first; then look for a nearer one between it and those refused."""
+        if self.run.confirm():
+            self._close_in()
+        return self.run.confirmed is not None
+
+    def _close_in(self) -> None:
+        """Bisect between the farthest refused point and the confirmed one, until hardly anything lies between them."""
+        run = self.run
+        if run.confirmed is None:
+            return
+        nearest = run.confirmed[0].delta
+        lower = max((refused for refused in run.refused if refused < nearest), default=nearest)
+        for _ in range(self.settings.most_pushes):
+            if nearest - lower <= self.settings.check * nearest:
+                return
+            radius = (lower + nearest) / 2
+            joint, follower = run.push(StepKind.ROOT, radius)
+            if follower is None or follower.cost > run.band.upper:
+                return
+            if run.band.contains(follower.cost):
+                run.verify(EvaluatedPoint(joint, follower))
+            if run.confirmed[0].delta == nearest:
+                lower = radius
+            nearest = run.confirmed[0].delta
 
     def _cut_step(
         self, kind: StepKind, joint: Answer, follower: Answer, extra: float, warm: Answer | None
@@ -182,6 +216,7 @@ class _AutoSearch:
         least = self.settings.flat * max(abs(run.target.value), run.target.beta)
         if steepness <= least or aim > run.joint_band.upper:
             return None
+        check_time()
         clock = time.perf_counter()
         run.calls += 1
         normal = prices / steepness

@@ -66,7 +66,11 @@ class StructuredBackend:
         return DemandBox(p_low=p_low, p_high=p_high, q_low=q_low, q_high=q_high)
 
     def prepare(self) -> None:
-        """Find order and fill of the network."""
+        """Find order and fill of the network, and compile what has never been compiled: that takes a minute."""
+        from gridveil.solvers.structured.warm_up import compiled_before, warm_up
+
+        if not compiled_before():
+            warm_up()
         self._exact.prepare()
 
     def portable(self, start: Start) -> bool:
@@ -82,10 +86,10 @@ class StructuredBackend:
             return self._dispatched(d, self._exact.solve(task, thorough=effort is Effort.FULL))
         if not _takes(effort):
             return self._refused(start, d, 0.0)
-        own, last = _own(start), start.last
-        if effort is Effort.WARM and (own is not None or last is not None):
-            known = _warmest(own, None if last is None else _own(last), d)
-            return self._dispatched(d, self._exact.solve(task, warm=known, thorough=False))
+        own, last = _own(start), None if start.last is None else _own(start.last)
+        known = _warmest(own, last, d) if effort is Effort.WARM else None
+        if known is not None:
+            return self._dispatched(d, self._exact.solve_warm(task, known))
         return self._dispatched(d, self._exact.solve_near(task, own or _primal(self._exact, start.x, d)))
 
     def nearest(
@@ -119,7 +123,7 @@ class StructuredBackend:
         if start is not None and not _takes(effort):
             return self._refused(start, start.d, float(np.sum((start.d - noisy) ** 2)))
         known = None if start is None else _own(start) or _primal(self._roomy, start.x, start.d)
-        solution = self._roomy.solve(task, warm=known, thorough=False)
+        solution = self._roomy.solve(task, warm=known)
         d = np.concatenate([solution.demand_p, solution.demand_q])
         return self._answer(solution, d, float(np.sum((d - noisy) ** 2)), None)
 

@@ -43,10 +43,13 @@ from gridveil.solvers.structured.settings import (
     PROGRESS,
     RECENTRED,
     REFINEMENTS,
+    RETRIES,
     ROUNDED_DUAL,
     ROUNDED_PRODUCT,
     SHORT_STEP,
     SOFTNESS,
+    SOFTNESS_RETRY,
+    SOFTNESS_STEP,
     TAU_MIN,
     THETA_MU,
     TINY_STEP,
@@ -204,6 +207,23 @@ def _take_step(local: LocalData, point: Iterate, work: Workspace, dual_length: f
     move_multipliers(local, point, work.step, dual_length, mu)
 
 
+@compiled
+def _without_a_step(
+    local: LocalData, point: Iterate, work: Workspace, error: Error, tolerance: float, retries: int
+) -> int:
+    """Whether an iterate from which no step was found is the last one.
+
+    If not, it is tried again without what the filter remembers, and with the limits that the step left violated stiffer.
+    """
+    if _is_rounded(error, tolerance):
+        return CONVERGED
+    if retries == RETRIES:
+        return NO_STEP
+    clear(work.filter)
+    stiffen(local, point, work.system, work.step, error.primal, SOFTNESS_RETRY)
+    return _GOING_ON
+
+
 @entry
 def run(problem: Problem, point: Iterate, options: Options, history: History) -> Outcome:
     """Iterate from ``point``, which is overwritten; one entry of ``history`` per iteration."""
@@ -212,7 +232,7 @@ def run(problem: Problem, point: Iterate, options: Options, history: History) ->
     system, known = work.system, work.filter
     barrier = Barrier(options.mu, options.free)
     recent = np.full(MEMORY, np.inf)
-    iteration, last_shift, factorisations, short_steps = 0, 0.0, 0, 0
+    iteration, last_shift, factorisations, short_steps, retries = 0, 0.0, 0, 0, 0
     while True:
         assemble(problem, point, work.values, system)
         error = measure(local, point, work.values, system)
@@ -239,7 +259,7 @@ def run(problem: Problem, point: Iterate, options: Options, history: History) ->
             # Limits that got too stiff make an inertia look wrong that is not.
             system.least_softness[:] = SOFTNESS
         else:
-            stiffen(local, point, system, work.step, max(error.primal, options.tolerance))
+            stiffen(local, point, system, work.step, max(error.primal, options.tolerance), SOFTNESS_STEP)
         found = _find_lengths(problem, point, work, mu, shift)
         history.shift[iteration], history.factorisations[iteration] = shift, tries
         history.primal_length[iteration], history.dual_length[iteration] = found.primal, found.dual
@@ -254,6 +274,8 @@ def run(problem: Problem, point: Iterate, options: Options, history: History) ->
             # Not even a short step helped: from here the barrier parameter is held.
             barrier = _hold(error, known, options)
         else:
-            status = CONVERGED if _is_rounded(error, options.tolerance) else NO_STEP
-            break
+            status = _without_a_step(local, point, work, error, options.tolerance, retries)
+            if status != _GOING_ON:
+                break
+            retries += 1
     return Outcome(status, iteration, factorisations, barrier.mu)

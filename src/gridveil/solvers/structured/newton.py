@@ -28,7 +28,6 @@ from gridveil.solvers.structured.settings import (
     MOST_FACTORISATIONS,
     REFINED,
     SOFTNESS_MIN,
-    SOFTNESS_STEP,
 )
 
 Floats = NDArray[np.float64]
@@ -309,10 +308,12 @@ def _recover_limits(problem: Problem, point: Iterate, constraint: Values, system
 
 
 @compiled
-def stiffen(local: LocalData, point: Iterate, system: System, step: Iterate, infeasibility: float) -> None:
-    """Raise the cap of each limit that the step would leave violated by much of the present infeasibility."""
+def stiffen(
+    local: LocalData, point: Iterate, system: System, step: Iterate, infeasibility: float, factor: float
+) -> None:
+    """Multiply the softness of each limit that the step would leave violated by much of the present infeasibility."""
     for i in range(len(step.limit)):
         if local.active[i] and system.stiffness[i] > 0.0:
             left_over = (1.0 / system.stiffness[i] - point.slack[i] / point.limit[i]) * abs(step.limit[i])
             if left_over > LEFT_OVER * infeasibility:
-                system.least_softness[i] = max(SOFTNESS_STEP * system.least_softness[i], SOFTNESS_MIN)
+                system.least_softness[i] = max(factor * system.least_softness[i], SOFTNESS_MIN)

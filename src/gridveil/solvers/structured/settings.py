@@ -40,6 +40,8 @@ TAU_MIN = 0.99
 """τ_min: fraction to the boundary, at least. WB."""
 TINY_STEP = 1e-14
 """relative step below which no search is made. near WB, 10 ε."""
+RETRIES = 10
+"""times that a run may forget its filter, where no step is found. trial: 9 of 27, not 0."""
 WIDEST_PRODUCT = 10.0
 """slacks widen while λs is at most this many μ. unrecorded."""
 KAPPA_SIGMA = 1e10
@@ -110,6 +112,8 @@ SOFTNESS = 1e-8
 """c: softness in series with each limit, at first. trial: uncapped, pegase stalls."""
 SOFTNESS_STEP = 0.1
 """factor on c of a limit that the step leaves violated. unrecorded."""
+SOFTNESS_RETRY = 0.01
+"""the same where no step was found. unrecorded."""
 SOFTNESS_MIN = 1e-16
 """least c. unrecorded."""
 LEFT_OVER = 0.1
@@ -210,6 +214,20 @@ NEAR_DEMAND_PUSH = 1e-2
 """distance without multipliers, Push. trial: 91 of 92."""
 NEAR_DEMAND_MU = 1e-2
 """μ_0: first μ without multipliers, Push. trial: 91 of 92."""
+THIN_PUSH = 1e-5
+"""distance of a dispatch in a thin interior. trial: 11 of 17."""
+THIN_MU = 0.01
+"""μ_0: first μ of a dispatch in a thin interior. trial: 11 of 17."""
+RESUMED_PUSH = 1e-2
+"""distance where a run ended, first resumption. trial: 12 of 18, not 7."""
+RESUMED_MU = 0.1
+"""μ_0: first μ of the first resumption. trial, with RESUMED_PUSH."""
+RESUMED_NEXT = 0.1
+"""factor on both for the next resumption. trial, with RESUMED_PUSH."""
+RESUMPTIONS = 3
+"""resumptions, each free and then held. trial, with RESUMED_PUSH."""
+RESUMED_MULTIPLIER = 1e3
+"""largest multiplier kept in a resumption. trial: 10 and 1e5 no better."""
 PRIMAL_MU = 1.0
 """μ_0: first μ of an infeasible start without multipliers. as MU_DISPATCH."""
 LEAST_COST_WEIGHT = 1e-3
@@ -230,5 +248,7 @@ ITERATIONS_BRIEF = 120
 """iterations of any other run, brief solve. unrecorded."""
 ITERATIONS_THOROUGH = 300
 """iterations of any other run, thorough solve. unrecorded."""
+ITERATIONS_RESUMED = 500
+"""iterations of a resumption, or of a run in a thin interior. up to 409 needed."""
 PATIENCE = 10
 """short steps running that end a run. unrecorded."""

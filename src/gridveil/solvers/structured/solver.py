@@ -85,6 +85,12 @@ class StructuredSolver:
 
         return self._run(task, lambda grid, lowered: attempt(grid, lowered, warm, _tolerance(task), thorough))
 
+    def solve_warm(self, task: Task, warm: WarmStart) -> Solution:
+        """Solve a task from an earlier point and its multipliers, or not at all."""
+        from gridveil.solvers.structured.strategy import attempt_warm
+
+        return self._run(task, lambda grid, lowered: attempt_warm(grid, lowered, warm, TOLERANCE))
+
     def solve_near(self, task: Task, known: WarmStart) -> Solution:
         """Solve a task from an earlier primal point that is feasible for it or nearly so, without its multipliers."""
         from gridveil.solvers.structured.strategy import attempt_near

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
+from gridveil.core.deadline import check_time
 from gridveil.solvers.structured import ipm
 from gridveil.solvers.structured.elastic import elastic_problem, elastic_start, softened_problem
 from gridveil.solvers.structured.evaluate import evaluate
@@ -17,6 +19,7 @@ from gridveil.solvers.structured.settings import (
     ELASTIC_TOLERANCE,
     ITERATIONS_BRIEF,
     ITERATIONS_NEAR,
+    ITERATIONS_RESUMED,
     ITERATIONS_SOFTENED,
     ITERATIONS_THOROUGH,
     ITERATIONS_WARM,
@@ -26,15 +29,23 @@ from gridveil.solvers.structured.settings import (
     MU_HELD,
     MU_SOFTENED,
     PATIENCE,
+    RESUMED_MU,
+    RESUMED_MULTIPLIER,
+    RESUMED_NEXT,
+    RESUMED_PUSH,
+    RESUMPTIONS,
     SOFT_TOLERANCE,
+    THIN_MU,
+    THIN_PUSH,
     TRADED,
 )
-from gridveil.solvers.structured.tasks import MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
+from gridveil.solvers.structured.tasks import COST, MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
 from gridveil.solvers.structured.warm import (
     WarmStart,
     cold_start,
     has_multipliers,
     is_feasible,
+    moved_inside,
     near_iterate,
     softened_start,
     warm_iterate,
@@ -64,7 +75,7 @@ class Attempt:
 def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolerance: float, thorough: bool) -> Attempt:
     """Run warm if possible, then cold with a free barrier parameter, then by way of the softened task.
 
-    A thorough attempt goes on with a held barrier parameter and after restoration.
+    A thorough attempt goes on: with a held barrier parameter, from where a run ended, and after restoration.
     """
     work = _Work(grid, task, tolerance, ITERATIONS_THOROUGH if thorough else ITERATIONS_BRIEF)
     if warm is not None:
@@ -80,8 +91,27 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
         last = _softened(work)
     if not thorough or last.status is SolveStatus.CONVERGED:
         return last
-    last = work.run_cold(MU_HELD, free=False)
+    if task.objective.name == COST:
+        last = work.run_cold(MU_HELD, free=False)
+    if last.status is not SolveStatus.CONVERGED:
+        last = _resumed(work, last.point)
     return last if last.status is SolveStatus.CONVERGED else _restored(work, last)
+
+
+def attempt_warm(grid: OrderedGrid, task: LoweredTask, warm: WarmStart, tolerance: float) -> Attempt:
+    """Run once from an earlier point, with its multipliers where they say something."""
+    work = _Work(grid, task, tolerance, ITERATIONS_WARM)
+    feasible = is_feasible(grid, task, warm)
+    if feasible and not has_multipliers(task, warm):
+        return _near_once(work, warm)
+    return _warm_once(work, warm, feasible)
+
+
+def attempt_near(grid: OrderedGrid, task: LoweredTask, known: WarmStart, tolerance: float) -> Attempt:
+    """Run from a primal point that is feasible or nearly so."""
+    work = _Work(grid, task, tolerance, ITERATIONS_NEAR)
+    last = _near(work, known)
+    return last if last.status is SolveStatus.CONVERGED else _resumed(work, last.point)
 
 
 def _warm(work: _Work, warm: WarmStart) -> Attempt:
@@ -89,26 +119,37 @@ def _warm(work: _Work, warm: WarmStart) -> Attempt:
 
     O↑ starts near its last point even if the ball has since shrunk away from it: all else there is still feasible.
     """
-    grid, task = work.grid, work.task
-    feasible = is_feasible(grid, task, warm)
+    task = work.task
+    feasible = is_feasible(work.grid, task, warm)
     stay = feasible or task.objective.name == MINUS_DEMAND
     if stay and not has_multipliers(task, warm):
         return _near(work, warm)
-    last = work.run(task.data, *warm_iterate(grid, task, warm, feasible), limit=ITERATIONS_WARM, patience=PATIENCE)
+    last = _warm_once(work, warm, feasible)
     return _near(work, warm) if stay and last.status is not SolveStatus.CONVERGED else last
 
 
-def attempt_near(grid: OrderedGrid, task: LoweredTask, known: WarmStart, tolerance: float) -> Attempt:
-    """Run from a primal point that is feasible or nearly so."""
-    return _near(_Work(grid, task, tolerance, ITERATIONS_NEAR), known)
+def _warm_once(work: _Work, warm: WarmStart, feasible: bool) -> Attempt:
+    start = warm_iterate(work.grid, work.task, warm, feasible)
+    return work.run(work.task.data, *start, limit=ITERATIONS_WARM, patience=PATIENCE)
 
 
 def _near(work: _Work, known: WarmStart) -> Attempt:
-    start = near_iterate(work.grid, work.task, known)
-    last = work.run(work.task.data, *start, limit=ITERATIONS_NEAR, patience=PATIENCE)
+    """Run from an earlier primal point; a dispatch that leads nowhere starts again with hardly any room to bounds.
+
+    Demands that can only just be served leave an interior thinner than the usual room, which a start must not leave.
+    """
+    last = _near_once(work, known)
     if last.status is SolveStatus.CONVERGED:
         return last
+    if work.task.objective.name == COST:
+        thin = near_iterate(work.grid, work.task, known, (THIN_PUSH, THIN_MU))
+        return work.run(work.task.data, *thin, limit=ITERATIONS_RESUMED)
     return work.run(work.task.data, *near_iterate(work.grid, work.task, known), free=False, limit=ITERATIONS_NEAR)
+
+
+def _near_once(work: _Work, known: WarmStart) -> Attempt:
+    start = near_iterate(work.grid, work.task, known)
+    return work.run(work.task.data, *start, limit=ITERATIONS_NEAR, patience=PATIENCE)
 
 
 def _softened(work: _Work) -> Attempt:
@@ -121,6 +162,26 @@ def _softened(work: _Work) -> Attempt:
     if last.status is not SolveStatus.CONVERGED:
         return replace(last, point=softened_start(grid.data, task.data, last.point)[0])
     return work.run(task.data, *softened_start(grid.data, task.data, last.point))
+
+
+def _resumed(work: _Work, ended: Iterate) -> Attempt:
+    """Start again where a run ended, ever closer to bounds, with multipliers of ordinary size.
+
+    Where limits at both ends of a branch meet, multipliers grow without bound, and no direction is any good any more.
+    """
+    data = work.task.data
+    known = ended._replace(
+        price=np.clip(ended.price, -RESUMED_MULTIPLIER, RESUMED_MULTIPLIER),
+        limit=np.minimum(ended.limit, RESUMED_MULTIPLIER),
+        u_bound=np.minimum(ended.u_bound, RESUMED_MULTIPLIER),
+    )
+    for number, free in product(range(RESUMPTIONS), (True, False)):
+        push, mu = RESUMED_PUSH * RESUMED_NEXT**number, RESUMED_MU * RESUMED_NEXT**number
+        start = moved_inside(work.grid.data, data, known, push, mu)
+        last = work.run(data, start, mu, free=free, limit=ITERATIONS_RESUMED)
+        if last.status is SolveStatus.CONVERGED:
+            break
+    return last
 
 
 def _restored(work: _Work, last: Attempt) -> Attempt:
@@ -169,6 +230,7 @@ class _Work:
         limit: int | None = None,
         patience: int | None = None,
     ) -> Attempt:
+        check_time()
         most = limit or self._max_iterations
         options = ipm.Options(tolerance or self._tolerance, most, mu, free, patience or most + 1)
         problem = Problem(grid=self.grid.data, local=local, pattern=self.grid.order.pattern)

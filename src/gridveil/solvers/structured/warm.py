@@ -121,9 +121,14 @@ def warm_iterate(grid: OrderedGrid, task: LoweredTask, warm: WarmStart, feasible
     return moved_inside(grid.data, local, known, push, mu), mu
 
 
-def near_iterate(grid: OrderedGrid, task: LoweredTask, known: WarmStart) -> tuple[Iterate, float]:
-    """Start at an earlier primal point, hardly pushed off its bounds, with multipliers on the central path."""
-    push, mu = _NEAR[task.objective.name]
+def near_iterate(
+    grid: OrderedGrid, task: LoweredTask, known: WarmStart, room: tuple[float, float] | None = None
+) -> tuple[Iterate, float]:
+    """Start at an earlier primal point, hardly pushed off its bounds, with multipliers on the central path.
+
+    ``room`` is the distance from bounds and the first barrier parameter; by default what suits the objective.
+    """
+    push, mu = room or _NEAR[task.objective.name]
     return moved_inside(grid.data, task.data, _primal(task, known), push, mu), mu
 
 
