@@ -42,6 +42,13 @@ class Matpower:
     gen: list[Row] = field(default_factory=list)
     branch: list[Row] = field(default_factory=list)
     gencost: list[Row] = field(default_factory=list)
+    reactive_cost: list[Row] = field(default_factory=list)
+    dcline: list[Row] = field(default_factory=list)
+    dclinecost: list[Row] = field(default_factory=list)
+    storage: list[Row] = field(default_factory=list)
+    switch: list[Row] = field(default_factory=list)
+    currents: list[float] = field(default_factory=list)
+    compensators: list[Row] = field(default_factory=list)
     base: float = 100.0
 
     def add_bus(
@@ -52,26 +59,53 @@ class Matpower:
     def add_gen(self, bus: int, p=(0.0, 1000.0), q=(-1000.0, 1000.0), cost=(0.0, 10.0, 0.0), status: int = 1) -> None:
         """``cost`` are polynomial coefficients, highest first, or a list of (MW, $/h) points."""
         self.gen.append([bus, 0, 0, q[1], q[0], 1, self.base, status, p[1], p[0]])
-        if isinstance(cost, list):
-            flat = [value for point in cost for value in point]
-            self.gencost.append([1, 0, 0, len(cost), *flat])
-        else:
-            self.gencost.append([2, 0, 0, len(cost), *cost])
+        self.gencost.append(cost_row(cost))
 
     def add_branch(
         self, i: int, j: int, r=0.0, x=0.1, b=0.0, rate=0.0, tap=0.0, shift=0.0, angle=(-60.0, 60.0), status: int = 1
     ) -> None:
         self.branch.append([i, j, r, x, b, rate, rate, rate, tap, shift, status, *angle])
 
+    def add_dcline(
+        self, i: int, j: int, p=(0.0, 100.0), q_from=(0.0, 0.0), q_to=(0.0, 0.0), loss=(0.0, 0.0), status=1, cost=None
+    ) -> None:
+        """``loss`` is constant (MW) and share; the stored operating point is not zero, so that a leak of it shows."""
+        self.dcline.append([i, j, status, 12.125, 11.375, 3.625, 4.875, 1, 1, *p, *q_from, *q_to, *loss])
+        if cost is not None:
+            self.dclinecost.append(cost_row(cost))
+
+    def add_storage(self, bus: int, charge: float, discharge: float, q=(0.0, 0.0), status: int = 1) -> None:
+        """The stored operating point and energy are not zero, so that a leak of them shows."""
+        self.storage.append(
+            [bus, 7.125, 2.375, 20.625, 100.0, charge, discharge, 0.9, 0.9, 1000.0, *q, 0, 0, 0, 0, status]
+        )
+
     def text(self) -> str:
-        width = max(len(row) for row in self.gencost)
-        padded = [row + [0.0] * (width - len(row)) for row in self.gencost]
-        tables = {"bus": self.bus, "gen": self.gen, "branch": self.branch, "gencost": padded}
+        tables = {"bus": self.bus, "gen": self.gen, "branch": self.branch}
+        tables["gencost"] = padded(self.gencost + self.reactive_cost)
+        more = {"dcline": self.dcline, "dclinecost": padded(self.dclinecost), "storage": self.storage}
+        tables |= {name: rows for name, rows in (more | {"switch": self.switch}).items() if rows}
         parts = ["function mpc = tiny", "mpc.version = '2';", f"mpc.baseMVA = {self.base!r};"]
         for name, rows in tables.items():
             body = "\n".join("\t" + "\t".join(repr(value) for value in row) + ";" for row in rows)
             parts.append(f"mpc.{name} = [\n{body}\n];")
+        if self.currents:
+            parts += ["%column_names% c_rating_a", f"mpc.branch_currents = {self.currents};".replace(",", ";")]
+        if self.compensators:
+            body = "\n".join(" ".join(repr(value) for value in row) + ";" for row in self.compensators)
+            parts += ["%column_names% bus b_min b_max status", f"mpc.static_var_compensator = [\n{body}\n];"]
         return "\n".join(parts) + "\n"
+
+
+def cost_row(cost) -> Row:
+    """``cost`` are polynomial coefficients, highest first, or a list of (MW, $/h) points."""
+    flat = [value for point in cost for value in point] if isinstance(cost, list) else cost
+    return [1 if isinstance(cost, list) else 2, 0, 0, len(cost), *flat]
+
+
+def padded(rows: list[Row]) -> list[Row]:
+    width = max((len(row) for row in rows), default=0)
+    return [row + [0.0] * (width - len(row)) for row in rows]
 
 
 def two_bus_net() -> Matpower:

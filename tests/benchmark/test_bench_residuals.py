@@ -13,7 +13,7 @@ import pytest
 from conftest import Matpower
 from gridveil.benchmark.contestant import BenchProblem, ContestantAnswer, Point
 from gridveil.benchmark.opf import check_answer
-from gridveil.benchmark.residuals import Violations, generation_cost, violations
+from gridveil.benchmark.residuals import Violations, dispatch_cost, violations
 from gridveil.sectors.power.network import PowerNetwork
 
 X, ANGLE = 0.25, 0.1
@@ -109,14 +109,15 @@ def test_cost_of_a_dispatch(load_text):
     net.add_gen(1, cost=[(0.0, 5.0), (10.0, 25.0), (20.0, 85.0)])
     network = load_text(net.text()).network
     # 0.5·4² + 10·4 + 3, and 12 MW on the second piece: 25 + 2·6.
-    assert generation_cost(network, np.array([0.04, 0.12])) == pytest.approx(51.0 + 37.0)
+    point = Point(va=np.zeros(1), vm=np.ones(1), pg=np.array([0.04, 0.12]), qg=np.zeros(2))
+    assert dispatch_cost(network, point) == pytest.approx(51.0 + 37.0)
 
 
 @pytest.mark.parametrize(("cost", "status"), [(0.0, "converged"), (1.0, "inaccurate"), (math.nan, "inaccurate")])
 def test_a_cost_that_is_not_that_of_the_dispatch_is_found_out(load_text, cost, status):
     network, demand = _lossless_pair(load_text)
     problem = BenchProblem(path=Path(), network=network, demand=demand)
-    spent = generation_cost(network, _flow().pg)
+    spent = dispatch_cost(network, _flow())
     answer = ContestantAnswer(converged=True, detail="", cost=spent + cost, iterations=None, point=_flow())
     found = check_answer(problem, answer)
     assert found["status"] == status

@@ -48,7 +48,7 @@ def test_published_gaps(name):
 
 FAMILIES = [
     "constraint_voltage_limits", "constraint_voltage_product", "constraint_angle_difference", "constraint_lifted_cuts",
-    "constraint_power_balance", "constraint_thermal_limit", "constraint_generation",
+    "constraint_power_balance", "constraint_thermal_limit", "constraint_powers",
 ]  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def embed(grid, x, scale):
     voltage, p = x[n : 2 * n] * np.exp(1j * x[:n]), x[2 * n : 2 * n + n_gen]
     pairs = soc_model.bus_pairs(grid)
     v_i, v_j = voltage[pairs.i] / pairs.ratio, voltage[pairs.j]
-    cost = convex_costs(grid.generator)
+    cost = convex_costs(grid.generator.cost, grid.generator.p_min, grid.generator.p_max)
     level = np.full(len(cost.level_generator), -np.inf)
     np.maximum.at(level, cost.line_level, cost.line_slope * p[cost.line_generator] + cost.line_intercept)
     return np.concatenate(

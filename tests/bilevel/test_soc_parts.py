@@ -37,7 +37,7 @@ def test_any_polynomial_lies_between_its_convex_form_and_its_secant(load_text, c
     net.gencost.clear()
     net.add_gen(1, cost=tuple(coefficients), p=(low, low + width))
     generator = load_text(net.text()).network.grid.generator
-    cost = convex_costs(generator)
+    cost = convex_costs(generator.cost, generator.p_min, generator.p_max)
     p = np.linspace(generator.p_min[0], generator.p_max[0], 201)
     exact = np.polyval(coefficients, p)
     below = cost.constant + cost.linear[0] * p + cost.quadratic[0] * p**2

@@ -10,12 +10,20 @@ import pytest
 
 from conftest import Matpower
 from gridveil.sectors.power.sector import POWER
-from gridveil.sectors.power.tables import BranchTable, BusTable, GeneratorTable
+from gridveil.sectors.power.tables import (
+    BranchTable,
+    BusTable,
+    CompensatorTable,
+    DcLineTable,
+    GeneratorTable,
+    StorageTable,
+)
 from gridveil.sectors.power.write import PublicTables
 from gridveil.sectors.registry import describe_case, load_case, write_network
 
 SECRET = "load_power"
 TABLES = {"bus": BusTable, "branch": BranchTable, "generator": GeneratorTable}
+TABLES |= {"dc_line": DcLineTable, "storage": StorageTable, "compensator": CompensatorTable}
 
 # Every field of a MATPOWER file: the columns it is made of, or, for what the format insists on, the one neutral value.
 BUS = ["bus.id", ("bus.isolated", "bus.reference", "generator.bus_id", "generator.in_service"), SECRET, SECRET]

@@ -14,6 +14,7 @@ from gridveil.core.errors import InputError
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.power.case import power_case
 from gridveil.sectors.power.read import read_power_file
+from gridveil.sectors.power.tables import PowerTables
 
 SET_POINT = 33.34375
 Rows = list[dict[str, Any]]
@@ -207,12 +208,24 @@ def test_pandapower_tables_that_powerio_passes_over(tmp_path, table):
 
 def test_pandapower_switches(tmp_path):
     """Open switches were not applied, and closed ones between buses did not join them."""
-    line = {"bus": 0, "element": 0, "et": "l", "closed": True}
+    line = {"bus": 0, "element": 0, "et": "l", "closed": True, "z_ohm": 0.0}
     path = tmp_path / "case.json"
-    assert power_case("fine", read_power_file(pandapower(path, switch=[line]))).sites_declared
-    for change in ({"closed": False}, {"et": "b", "element": 1}, {"et": "b", "element": 1, "closed": False}):
+
+    def read(**change: Any) -> PowerTables:
+        return read_power_file(pandapower(path, switch=[line, line | change]))
+
+    assert power_case("fine", read()).sites_declared
+    cut = read(closed=False)
+    assert cut.branch.in_service.tolist() == [False, True] and any("open switch" in note for note in cut.notes)
+    apart = read(et="b", element=2, closed=False)
+    assert apart.bus.id.tolist() == [1, 2, 3] and apart.branch.in_service.all()
+    joined = read(et="b", element=2)
+    assert joined.bus.id.tolist() == [1, 2] and set(joined.branch.from_id) | set(joined.branch.to_id) == {1, 2}
+    for change in ({"et": "b", "element": 2, "z_ohm": 0.5}, {"et": "t3", "closed": False}):
         pandapower(path, switch=[line, line | change])
-        assert "1 rows of the pandapower table switch are open or join two buses" in refusal(path)
+        assert "1 rows of the pandapower table switch have an impedance" in refusal(path)
+    pandapower(path, switch=[{"bus": None, "element": 0, "et": "b", "closed": True}])
+    assert "switch is malformed" in refusal(path)
 
 
 def test_storage_in_service_is_refused(tmp_path):

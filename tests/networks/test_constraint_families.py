@@ -180,6 +180,19 @@ def test_piecewise_linear_cost(load_text, monkeypatch):
     assert optimum(case, Formulation.DC).cost == pytest.approx(expected, rel=1e-6)
 
 
+def test_points_given_twice_and_rounded_ones_do_not_spoil_a_cost(load_text):
+    """Points repeated, and one lifted above its chord by the rounding of the file, leave the curve as it is."""
+    clean = [(0.0, 100.0), (40.0, 300.0), (100.0, 1020.0)]
+    rounded = [(0.0, 100.0), (0.0, 100.0), (20.0, 200.00001), (40.0, 300.0), (100.0, 1020.0), (100.0, 1020.0)]
+    costs = []
+    for curve in (clean, rounded):
+        net = Matpower()
+        net.add_bus(1, kind=3, pd=55)
+        net.add_gen(1, cost=curve, p=(0.0, 100.0))
+        costs.append(optimum(load_text(net.text())).cost)
+    assert costs == pytest.approx([100 + 40 * 5 + 15 * 12] * 2, rel=1e-7)
+
+
 def test_dispatchable_load_is_served_while_it_pays(load_text):
     """A generator with negative limits buys up to 30 MW at 25 $/MWh: worth it at CHEAP, not at DEAR."""
     net = Matpower()

@@ -140,6 +140,50 @@ def _linear_cost(net: Matpower) -> None:
     net.branch[2][5] = 45.0
 
 
+def _dc_line(net: Matpower) -> None:
+    """Over a congested line, with losses; DC lines are cheaper than what they relieve."""
+    net.branch[2][5] = 45.0
+    net.add_dcline(1, 3, p=(5.0, 30.0), q_from=(-10.0, 10.0), q_to=(-10.0, 10.0), loss=(0.5, 0.03), cost=(0.3, 0.0))
+
+
+def _dc_lines_of_all_kinds(net: Matpower) -> None:
+    """One backwards between islands with a piecewise-linear cost, one that has no choice, one out of service."""
+    _islands(net)
+    net.gencost[2] = [2, 0, 0, 3, 0.1, 2.0, 0.0]
+    net.add_dcline(2, 8, p=(-25.0, 25.0), loss=(0.2, 0.01), cost=[(-25.0, 30.0), (-10.0, 0.0), (25.0, 0.0)])
+    net.add_dcline(1, 2, p=(7.0, 7.0), loss=(0.1, 0.05), cost=[(0.0, 0.0), (10.0, 5.0)])
+    net.add_dcline(1, 2, p=(0.0, 900.0), status=0, cost=(1.0, 0.0))
+
+
+def _reactive_cost(net: Matpower) -> None:
+    net.reactive_cost = [[2, 0, 0, 3, 0.05, 0.5, 1.0], [1, 0, 0, 3, -60.0, 60.0, 0.0, 0.0, 60.0, 90.0]]
+
+
+def _compensator(net: Matpower) -> None:
+    """Where reactive power is short: one at its limit, one between them, one that has no choice."""
+    net.bus[2][3] = 95.0
+    net.compensators = [[3, -10.0, 25.0, 1], [3, 4.0, 4.0, 1], [2, -80.0, 80.0, 1], [2, 500.0, 600.0, 0]]
+
+
+def _compensator_at_a_fixed_voltage(net: Matpower) -> None:
+    _compensator(net)
+    net.bus[1][11] = net.bus[1][12] = 1.01
+
+
+def _current_limit(net: Matpower) -> None:
+    net.currents = [0.0, 0.0, 42.0]
+
+
+def _limits_on_power_and_current(net: Matpower) -> None:
+    net.branch[2][5] = net.branch[0][5] = 45.0
+    net.branch[0][8] = 0.97
+    net.currents = [44.0, 0.0, 42.0]
+
+
+def _storage(net: Matpower) -> None:
+    net.add_storage(3, charge=20.0, discharge=30.0, q=(-5.0, 5.0))
+
+
 FAMILIES: dict[str, Callable[[Matpower], None]] = {
     "plain": lambda net: None,
     "flow limit": _flow_limit,
@@ -156,6 +200,14 @@ FAMILIES: dict[str, Callable[[Matpower], None]] = {
     "two references": _two_references,
     "islands": _islands,
     "linear cost": _linear_cost,
+    "DC line": _dc_line,
+    "DC lines of all kinds": _dc_lines_of_all_kinds,
+    "reactive cost": _reactive_cost,
+    "compensator": _compensator,
+    "compensator at a fixed voltage": _compensator_at_a_fixed_voltage,
+    "current limit": _current_limit,
+    "limits on power and current": _limits_on_power_and_current,
+    "storage": _storage,
 }
 
 

@@ -16,8 +16,12 @@ from gridveil.solvers.structured.settings import CHECK_TOLERANCE
 
 @pytest.fixture
 def network(load_text):
+    """A flow limit and an angle limit that bind, a DC line and a compensator with room on both sides."""
     net = family("flow limit")
     net.branch[0][-1] = 1.0
+    net.add_dcline(1, 2, p=(0.0, 300.0), loss=(0.1, 0.01), cost=(0.05, 0.0, 0.0))
+    net.compensators = [[3, -60.0, 60.0, 1]]
+    net.currents = [0.0, 50.0, 0.0]
     return load_text(net.text())
 
 
@@ -40,7 +44,7 @@ def candidate(solution) -> Candidate:
     return Candidate(**{name: getattr(solution, name) for name in names})
 
 
-SABOTAGE_PRIMAL = ["va", "vm", "pg", "qg", "demand_p", "demand_q"]
+SABOTAGE_PRIMAL = ["va", "vm", "pg", "qg", "dc", "susceptance", "demand_p", "demand_q"]
 SABOTAGE_DUAL = ["price_p", "price_q", "flow_from", "angle_above"]
 
 
@@ -71,9 +75,14 @@ def test_a_right_answer_passes_and_every_change_is_seen(network, kind):
 def test_a_feasible_point_that_is_not_optimal_fails(network):
     """A dispatch of the same network under other costs is feasible, but not stationary."""
     arrays, task = structured_arrays(network.network), tasks(network)["dispatch"]
-    other = dataclasses.replace(arrays, cost_1=arrays.cost_1[::-1].copy())
+    active = slice(len(arrays.gen_bus))
+    slopes = arrays.cost_1.copy()
+    slopes[active] = slopes[active][::-1]
+    other = dataclasses.replace(arrays, cost_1=slopes)
     elsewhere = candidate(StructuredSolver(other).solve(task))
-    cost = float(np.sum(arrays.cost_0 + arrays.cost_1 * elsewhere.pg + arrays.cost_2 * elsewhere.pg**2))
+    pg = elsewhere.pg
+    cost = float(np.sum(arrays.cost_0[active] + arrays.cost_1[active] * pg + arrays.cost_2[active] * pg**2))
+    cost += float(np.sum(arrays.cost_2[-1] * elsewhere.dc**2))
     found = check(arrays, task, dataclasses.replace(elsewhere, cost=cost))
     assert found.primal <= CHECK_TOLERANCE < found.dual
 

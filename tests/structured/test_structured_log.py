@@ -14,13 +14,15 @@ from gridveil.solvers.structured.layout import History
 def two_buses() -> OpfArrays:
     """A generator, a line and a load."""
     one, zero, none = np.ones(1), np.zeros(1), np.zeros(0)
+    no_bus, costly = np.zeros(0, np.int64), np.array([1.0, 0.0])
     y = np.array([1 / (0.01 + 0.1j)])
     return OpfArrays(
         branch_from=np.array([0]), branch_to=np.array([1]), y_ff=y, y_ft=-y, y_tf=-y, y_tt=y, rate=one,
         angle_min=-one, angle_max=one, shunt_g=np.zeros(2), shunt_b=np.zeros(2), v_min=np.full(2, 0.9),
         v_max=np.full(2, 1.1), reference=np.array([0]), gen_bus=np.array([0]), p_min=zero, p_max=2 * one, q_min=-one,
-        q_max=one, cost_0=zero, cost_1=one, cost_2=one, line_gen=np.zeros(0, np.int64), line_slope=none,
-        line_intercept=none, load_bus=np.array([1]),
+        q_max=one, cost_0=np.zeros(2), cost_1=costly, cost_2=costly, line_output=no_bus, line_slope=none,
+        line_intercept=none, load_bus=np.array([1]), current=np.inf * one, dc_from=no_bus, dc_to=no_bus, dc_min=none,
+        dc_max=none, dc_loss_0=none, dc_loss_1=none, svc_bus=no_bus, svc_min=none, svc_max=none,
     )  # fmt: skip
 
 

@@ -69,7 +69,10 @@ class Situation:
         return tuple((a - b) / (2 * size) for a, b in zip(up, down, strict=True))
 
 
-@pytest.fixture(params=["tap and shifter", "parallel lines", "fixed voltage"])
+ELEMENTS = ["DC lines of all kinds", "reactive cost", "compensator", "current limit", "limits on power and current"]
+
+
+@pytest.fixture(params=["tap and shifter", "parallel lines", "fixed voltage", *ELEMENTS])
 def case(request, load_text):
     return load_text(family(request.param).text())
 
@@ -89,6 +92,16 @@ def test_balances_are_complex_power(case):
     voltage = x[:, 1] * np.exp(1j * x[:, 0])
     f, t = arrays.branch_from, arrays.branch_to
     power = (arrays.shunt_g - 1j * arrays.shunt_b) * np.abs(voltage) ** 2
+    u = situation.task.start.copy()
+    u[situation.task.free] = situation.point.u
+    segments = cost_segments(arrays)
+    for value, output in zip(u, segments.output, strict=False):
+        line = output - 2 * len(arrays.gen_bus)
+        if line >= 0 and arrays.dc_min[line] < arrays.dc_max[line]:  # what has no choice is part of the fixed draw
+            power[arrays.dc_from[line]] += value
+            power[arrays.dc_to[line]] -= (1 - arrays.dc_loss_1[line]) * value
+    svc = u[len(segments.output) : len(segments.output) + len(arrays.svc_bus)]
+    np.subtract.at(power, arrays.svc_bus, 1j * svc * np.abs(voltage[arrays.svc_bus]) ** 2)
     np.add.at(power, f, voltage[f] * np.conj(arrays.y_ff * voltage[f] + arrays.y_ft * voltage[t]))
     np.add.at(power, t, voltage[t] * np.conj(arrays.y_tt * voltage[t] + arrays.y_tf * voltage[f]))
     drawn = situation.local.fixed_draw.copy()

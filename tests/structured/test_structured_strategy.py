@@ -21,7 +21,7 @@ from gridveil.solvers.solves import Solves
 from gridveil.solvers.structured import SolveStatus, StructuredSolver, strategy
 from gridveil.solvers.structured.backend import StructuredBackend
 from gridveil.solvers.structured.ipm import _is_rounded
-from gridveil.solvers.structured.lowering import Segments, split_generation
+from gridveil.solvers.structured.lowering import Segments, split_outputs
 from gridveil.solvers.structured.optimality import Error
 from gridveil.solvers.structured.strategy import _Work
 
@@ -70,7 +70,12 @@ def test_another_solvers_point_is_a_start(name):
     solver, task = solver_and_task(name)
     cold = solver.solve(task)
     start = solver.start_from(
-        va=cold.va, vm=cold.vm, pg=cold.pg, qg=cold.qg, demand_p=task.demand_p, demand_q=task.demand_q
+        va=cold.va,
+        vm=cold.vm,
+        outputs=np.concatenate([cold.pg, cold.qg]),
+        susceptance=np.zeros(0),
+        demand_p=task.demand_p,
+        demand_q=task.demand_q,
     )
     near = solver.solve_near(task, start)
     assert near.converged and near.cost == pytest.approx(cold.cost, rel=1e-7)
@@ -78,15 +83,15 @@ def test_another_solvers_point_is_a_start(name):
 
 def test_generation_is_split_cheapest_first():
     segments = Segments(
-        gen=np.array([0, 0, 0, 1]),
+        output=np.array([0, 0, 0, 1]),
         low=np.array([1.0, 0.0, 0.0, 0.0]),
         high=np.array([2.0, 1.5, 4.0, 9.0]),
         slope=np.array([1.0, 2.0, 3.0, 1.0]),
         curvature=np.zeros(4),
         constant=0.0,
     )
-    assert split_generation(segments, np.array([3.0, 7.0])).tolist() == [2.0, 1.0, 0.0, 7.0]
-    assert split_generation(segments, np.array([5.0, 0.0])).tolist() == [2.0, 1.5, 1.5, 0.0]
+    assert split_outputs(segments, np.array([3.0, 7.0])).tolist() == [2.0, 1.0, 0.0, 7.0]
+    assert split_outputs(segments, np.array([5.0, 0.0])).tolist() == [2.0, 1.5, 1.5, 0.0]
 
 
 def test_a_run_that_ended_nowhere_is_resumed_with_ordinary_multipliers(monkeypatch):

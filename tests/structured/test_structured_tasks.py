@@ -80,7 +80,18 @@ def test_box_is_that_of_ipopt(setting):
     assert found.objective == pytest.approx(reference, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["flow limit", "piecewise-linear cost", "islands", "two references"])
+NETWORKS = ["flow limit", "piecewise-linear cost", "islands", "two references"]
+ELEMENTS = [
+    "DC line",
+    "DC lines of all kinds",
+    "reactive cost",
+    "compensator",
+    "limits on power and current",
+    "storage",
+]
+
+
+@pytest.mark.parametrize("name", NETWORKS + ELEMENTS)
 def test_families_under_a_band(name, load_text):
     setting = Setting(load_text(family(name).text()), noise=0.2, seed=3)
     task = setting.nearest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +36,29 @@ class BenchProblem:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Point:
-    """Voltages per energised bus (radians, per unit) and generation per generator in service (per unit), as in Grid."""
+    """Voltages per energised bus (radians, per unit) and generation (per unit) of what feeds power, in the order of Grid.
+
+    That is generators in service, storage units, from ends and to ends of DC lines.
+    """
 
     va: Floats
     vm: Floats
     pg: Floats
     qg: Floats
+    dc: Floats = field(default_factory=lambda: np.zeros(0))
+    """Power that each DC line in service draws at its from end."""
+    susceptance: Floats = field(default_factory=lambda: np.zeros(0))
+    """Of each compensator in service."""
+
+
+def refuse_elements(network: PowerNetwork) -> None:
+    """Raise for a network with elements that most solvers compared have no counterpart of."""
+    grid = network.grid
+    elements = len(grid.dc_line.from_bus) + len(grid.compensator.bus) + int(network.storage_on.sum())
+    if elements or grid.generator.reactive_cost.stated or np.any(np.isfinite(grid.current)):
+        raise NotApplicableError(
+            "DC lines, storage, compensators, reactive costs and current limits are not implemented"
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

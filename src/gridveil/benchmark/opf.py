@@ -13,7 +13,7 @@ from gridveil.benchmark.contestant import BenchProblem, ContestantAnswer
 from gridveil.benchmark.process import measure_apart
 from gridveil.benchmark.public_case import BenchCase, at_file_demand
 from gridveil.benchmark.registry import ALL
-from gridveil.benchmark.residuals import generation_cost, violations
+from gridveil.benchmark.residuals import dispatch_cost, violations
 
 COST_TOLERANCE = 1e-4  # relative: how far a cost may be from the best one
 RESIDUAL_TOLERANCE = 1e-4  # per unit or radians
@@ -94,7 +94,7 @@ def check_answer(problem: BenchProblem, answer: ContestantAnswer) -> dict[str, A
     found |= {"cost": cost, "residual": min(measured.largest, sys.float_info.max)}
     if measured.largest > RESIDUAL_TOLERANCE:
         return found | {"status": INACCURATE, "note": f"{measured.worst_family} off by {measured.largest:.1e}"}
-    spent = generation_cost(problem.network, answer.point.pg)
+    spent = dispatch_cost(problem.network, answer.point)
     if not math.isclose(spent, answer.cost, rel_tol=COST_TOLERANCE):
         return found | {"status": INACCURATE, "note": f"its dispatch costs {spent:.6g}, not {answer.cost:.6g}"}
     return found | {"status": CONVERGED}

@@ -120,7 +120,7 @@ class _Search:
         program = dc_opf(network)
         if noisy.shape != (program.n_d,):
             raise InputError(f"the noisy demands have shape {noisy.shape}, but {program.n_d} load sites are served")
-        polynomial = network.grid.generator.cost.polynomial
+        polynomial = network.grid.active_cost.polynomial
         if np.any(polynomial[3:] != 0) or np.any(polynomial[2] < 0):
             raise InputError(
                 "the exact baseline needs linear, convex quadratic or piecewise-linear costs; change the costs"

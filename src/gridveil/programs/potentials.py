@@ -15,13 +15,14 @@ def fit_potentials(
 ) -> Floats:
     """Find φ (N) that minimises Σ weight·(φ_start − φ_end − difference)² over branches + Σ pull·φ² over buses; pull > 0.
 
-    Ends are positions in the elimination order, and so is φ. A branch that joins a bus to itself asks for nothing.
+    Ends are positions in the elimination order, and so is φ; the order may have further branches behind these. A branch
+    that joins a bus to itself asks for nothing.
     """
     n, proper = len(order.bus_at), start != end
     weight = np.where(proper, weight, 0.0)
     diagonal = pull + np.bincount(start, weight, n) + np.bincount(end, weight, n)
     below = np.zeros(len(order.pattern.row))
-    np.subtract.at(below, order.branch_block[proper], weight[proper])
+    np.subtract.at(below, order.branch_block[: len(start)][proper], weight[proper])
     right = np.zeros(n)
     np.add.at(right, start, weight * difference)
     np.subtract.at(right, end, weight * difference)

@@ -105,7 +105,7 @@ def _verify_written(release: SeriesRelease, path: Path, target: CostTarget | Non
     network = release.case.network
     written = sector_of(network).read_back(network, path)
     prepared = prepare(PublicCase.of(written), solver=release.settings.release.solver.value)
-    answer = prepared.solves.released(prepared.model.layout.to_program(published_values(written)))
+    answer = prepared.solves.released(prepared.model.layout.to_program(published_values(written))).answer
     if target is None or not (answer.converged and target.contains(answer.cost)):
         raise NoReleaseError(
             f"the written {release.case.file_format} file does not keep the optimum in the band: the format loses a part "

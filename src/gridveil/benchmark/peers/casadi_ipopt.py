@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gridveil.benchmark.contestant import BenchProblem, Contestant, ContestantAnswer, Floats, Point
 from gridveil.programs import Follower, FollowerSolution
 from gridveil.sectors.power.network import PowerNetwork
@@ -43,6 +45,8 @@ def read_follower(network: PowerNetwork, found: FollowerSolution | Answer) -> Co
 
 
 def _point(network: PowerNetwork, x: Floats) -> Point:
-    n_bus, n_gen = network.grid.n_bus, len(network.grid.generator.bus)
-    generation = x[2 * n_bus : 2 * (n_bus + n_gen)]
-    return Point(va=x[:n_bus], vm=x[n_bus : 2 * n_bus], pg=generation[:n_gen], qg=generation[n_gen:])
+    grid = network.grid
+    n_bus, n_gen = grid.n_bus, len(grid.generator.bus)
+    sizes = [n_bus, n_bus, n_gen, n_gen, len(grid.dc_line.from_bus), len(grid.compensator.bus)]
+    va, vm, pg, qg, dc, susceptance, _ = np.split(x, np.cumsum(sizes))
+    return Point(va=va, vm=vm, pg=pg, qg=qg, dc=dc, susceptance=susceptance)

@@ -17,7 +17,15 @@ import pyoptinterface as poi
 from pyoptinterface import ipopt, nl
 from scipy.sparse import coo_array
 
-from gridveil.benchmark.contestant import BenchProblem, Contestant, ContestantAnswer, Floats, NotApplicableError, Point
+from gridveil.benchmark.contestant import (
+    BenchProblem,
+    Contestant,
+    ContestantAnswer,
+    Floats,
+    NotApplicableError,
+    Point,
+    refuse_elements,
+)
 from gridveil.sectors.power.network import Grid
 
 MOST_ITERATIONS = 500
@@ -32,6 +40,7 @@ class PyOptInterfaceIpopt(Contestant):
         folder = Path(casadi.__file__).parent
         if not any(ipopt.load_library(str(folder / name)) for name in LIBRARIES if (folder / name).exists()):
             raise NotApplicableError("the casadi wheel has no Ipopt library that PyOptInterface can load")
+        refuse_elements(problem.network)
         self._grid = problem.network.grid
         if np.any(self._grid.generator.cost.polynomial[3:] != 0):
             raise NotApplicableError("costs of degree above two are not implemented here")

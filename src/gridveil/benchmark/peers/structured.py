@@ -37,5 +37,5 @@ class Structured(Contestant):
             detail=found.status.value,
             cost=found.cost,
             iterations=found.iterations,
-            point=Point(va=found.va, vm=found.vm, pg=found.pg, qg=found.qg),
+            point=Point(va=found.va, vm=found.vm, pg=found.pg, qg=found.qg, dc=found.dc, susceptance=found.susceptance),
         )

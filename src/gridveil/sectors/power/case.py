@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gridveil.core.errors import InputError
 from gridveil.core.secret import Secret, SecretField
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.costs import costs_from_curves
+from gridveil.sectors.power.elements import Compensators, DcLines, StorageUnits
 from gridveil.sectors.power.network import Bools, Branches, Buses, Floats, Generators, Ints, LoadSites, PowerNetwork
-from gridveil.sectors.power.tables import BranchTable, PowerTables
+from gridveil.sectors.power.tables import BranchTable, CompensatorTable, DcLineTable, PowerTables, StorageTable
 
 UNLIMITED_ANGLE = np.deg2rad(90.0)  # files write ±360 or ±90 degrees, or twice 0, for "no limit"
 BASE_RANGE = (1e-6, 1e9)  # MVA; beyond it per-unit values lose all meaning
@@ -44,9 +47,13 @@ def power_case(name: str, tables: PowerTables) -> Case:
             q_min=generator.q_min / base,
             q_max=generator.q_max / base,
             cost=costs_from_curves(generator.cost, base, generator.bus_id),
+            reactive_cost=costs_from_curves(generator.reactive_cost, base, generator.bus_id),
             in_service=generator.in_service,
         ),
         load=LoadSites(bus=_positions(tables.load.bus_id, bus.id, "load"), in_service=tables.load.in_service),
+        dc_line=_dc_lines(tables.dc_line, bus.id, base),
+        storage=_storage(tables.storage, bus.id, base),
+        compensator=_compensators(tables.compensator, bus.id, base),
     )
     _check_limits(network)
     _check_supply(network)
@@ -90,9 +97,47 @@ def _branches(branch: BranchTable, bus_id: Ints, base: float) -> Branches:
         shunt_to=branch.g_to + 1j * branch.b_to,
         tap=np.where(branch.tap == 0, 1.0, branch.tap) * np.exp(1j * np.deg2rad(branch.shift)),
         rate=np.where(branch.rate == 0, np.inf, branch.rate / base),
+        current=np.where(branch.current == 0, np.inf, branch.current / base),
         angle_min=np.where(unset | (angle_min <= -UNLIMITED_ANGLE), -DEFAULT_ANGLE, angle_min),
         angle_max=np.where(unset | (angle_max >= UNLIMITED_ANGLE), DEFAULT_ANGLE, angle_max),
         in_service=branch.in_service,
+    )
+
+
+def _dc_lines(line: DcLineTable, bus_id: Ints, base: float) -> DcLines:
+    return DcLines(
+        from_bus=_positions(line.from_id, bus_id, "DC line"),
+        to_bus=_positions(line.to_id, bus_id, "DC line"),
+        p_min=line.p_min / base,
+        p_max=line.p_max / base,
+        loss_0=line.loss_0 / base,
+        loss_1=line.loss_1,
+        q_from_min=line.q_from_min / base,
+        q_from_max=line.q_from_max / base,
+        q_to_min=line.q_to_min / base,
+        q_to_max=line.q_to_max / base,
+        cost=costs_from_curves(line.cost, base, line.from_id, "DC line"),
+        in_service=line.in_service,
+    )
+
+
+def _storage(unit: StorageTable, bus_id: Ints, base: float) -> StorageUnits:
+    return StorageUnits(
+        bus=_positions(unit.bus_id, bus_id, "storage unit"),
+        p_min=unit.p_min / base,
+        p_max=unit.p_max / base,
+        q_min=unit.q_min / base,
+        q_max=unit.q_max / base,
+        in_service=unit.in_service,
+    )
+
+
+def _compensators(compensator: CompensatorTable, bus_id: Ints, base: float) -> Compensators:
+    return Compensators(
+        bus=_positions(compensator.bus_id, bus_id, "static var compensator"),
+        b_min=compensator.b_min / base,
+        b_max=compensator.b_max / base,
+        in_service=compensator.in_service,
     )
 
 
@@ -129,8 +174,17 @@ def _check_size(tables: PowerTables) -> None:
 
 
 def _check_finite(tables: PowerTables) -> None:
-    limits = {"p_min", "p_max", "q_min", "q_max"}
-    for kind, table in (("bus", tables.bus), ("branch", tables.branch), ("generator", tables.generator)):
+    limits = {"p_min", "p_max", "q_min", "q_max"} | {
+        f"q_{end}_{side}" for end in ("from", "to") for side in ("min", "max")
+    }
+    all_tables: dict[str, Any] = {
+        "bus": tables.bus,
+        "branch": tables.branch,
+        "generator": tables.generator,
+        "DC line": tables.dc_line,
+    }
+    all_tables |= {"storage unit": tables.storage, "static var compensator": tables.compensator}
+    for kind, table in all_tables.items():
         for name in table.__dataclass_fields__:
             column = getattr(table, name)
             if isinstance(column, np.ndarray) and column.dtype == float:
@@ -138,9 +192,11 @@ def _check_finite(tables: PowerTables) -> None:
                 if np.any(bad):
                     row = int(np.flatnonzero(bad)[0]) + 1
                     raise InputError(f"{kind} {row}: {name} is not a finite number; correct it in the file")
-    for row, curve in enumerate(tables.generator.cost, start=1):
-        if curve is not None and not np.all(np.isfinite(curve.polynomial)):
-            raise InputError(f"generator {row}: a cost coefficient is not a finite number; correct it in the file")
+    generator, line = tables.generator, tables.dc_line
+    for kind, curves in (("generator", generator.cost), ("generator", generator.reactive_cost), ("DC line", line.cost)):
+        for row, curve in enumerate(curves, start=1):
+            if curve is not None and not np.all(np.isfinite(curve.polynomial)):
+                raise InputError(f"{kind} {row}: a cost coefficient is not a finite number; correct it in the file")
     site = tables.load.power.first_not_finite()
     if site is not None:
         raise InputError(f"load {site + 1}: its demand is not a finite number; correct it in the file")
@@ -163,7 +219,8 @@ def _check_limits(network: PowerNetwork) -> None:
         branch.impedance == 0, on, rows, "branch", "its impedance is zero; merge its two buses or give it a reactance"
     )
     _check_each(branch.from_bus == branch.to_bus, on, rows, "branch", "both its ends are the same bus; remove it")
-    _check_each(branch.rate < 0, on, rows, "branch", "its rating is negative; use 0 for no limit")
+    limit = np.minimum(branch.rate, branch.current)
+    _check_each(limit < 0, on, rows, "branch", "its rating is negative; use 0 for no limit")
     _check_each(
         np.abs(branch.tap) < 1e-6, on, rows, "branch", "its tap ratio is almost zero; use 0 (no tap) or a ratio near 1"
     )
@@ -176,6 +233,24 @@ def _check_limits(network: PowerNetwork) -> None:
     _check_order(
         generator.q_min, generator.q_max, on, rows, "generator", "minimum reactive power", "maximum reactive power"
     )
+    _check_elements(network)
+
+
+def _check_elements(network: PowerNetwork) -> None:
+    line, storage, compensator = network.dc_line, network.storage, network.compensator
+    rows, on, active, reactive = np.arange(1, len(line.p_min) + 1), network.dc_line_on, "active power", "reactive power"
+    _check_order(line.p_min, line.p_max, on, rows, "DC line", f"minimum {active}", f"maximum {active}")
+    for low, high in ((line.q_from_min, line.q_from_max), (line.q_to_min, line.q_to_max)):
+        _check_order(low, high, on, rows, "DC line", f"minimum {reactive}", f"maximum {reactive}")
+    _check_each(line.from_bus == line.to_bus, on, rows, "DC line", "both its ends are the same bus; remove it")
+    share = (line.loss_1 < 0) | (line.loss_1 >= 1)
+    _check_each(share, on, rows, "DC line", "its share of losses is not between 0 and 1; correct loss1")
+    rows, on = np.arange(1, len(storage.bus) + 1), network.storage_on
+    _check_order(storage.p_min, storage.p_max, on, rows, "storage unit", f"minimum {active}", f"maximum {active}")
+    _check_order(storage.q_min, storage.q_max, on, rows, "storage unit", f"minimum {reactive}", f"maximum {reactive}")
+    rows, on = np.arange(1, len(compensator.bus) + 1), network.compensator_on
+    kind, least, most = "static var compensator", "minimum susceptance", "maximum susceptance"
+    _check_order(compensator.b_min, compensator.b_max, on, rows, kind, least, most)
 
 
 def _check_order(lower: Floats, upper: Floats, on: Bools, label: Ints, kind: str, low: str, high: str) -> None:

@@ -15,7 +15,7 @@ from gridveil.sectors.power.tables import CostCurve
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CONVEXITY_TOLERANCE = 1e-9  # relative, for slopes that are equal up to the rounding of a file
+CONVEXITY_TOLERANCE = 1e-6  # relative: how far rounding in a file may lift a point above the convex hull of its curve
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,8 +56,47 @@ class GeneratorCosts:
         )
 
 
-def costs_from_curves(curves: Sequence[CostCurve | None], base_mva: float, bus_id: Ints) -> GeneratorCosts:
-    """Convert curves in MW to per unit. A generator without a curve costs nothing."""
+def no_costs(n: int) -> GeneratorCosts:
+    """Return the costs of n generators that cost nothing."""
+    none = np.zeros(0)
+    return GeneratorCosts(
+        polynomial=np.zeros((3, n)),
+        line_generator=np.zeros(0, dtype=np.int64),
+        line_slope=none,
+        line_intercept=none,
+        points=(),
+    )
+
+
+def joined_costs(*parts: GeneratorCosts) -> GeneratorCosts:
+    """Put the costs of several groups one after the other."""
+    counts = [part.polynomial.shape[1] for part in parts]
+    starts = np.cumsum([0, *counts[:-1]]).tolist()
+    polynomial = np.zeros((max(len(part.polynomial) for part in parts), sum(counts)))
+    for start, count, part in zip(starts, counts, parts, strict=True):
+        polynomial[: len(part.polynomial), start : start + count] = part.polynomial
+    each = list(zip(starts, parts, strict=True))
+    return GeneratorCosts(
+        polynomial=polynomial,
+        line_generator=np.concatenate([start + part.line_generator for start, part in each]),
+        line_slope=np.concatenate([part.line_slope for part in parts]),
+        line_intercept=np.concatenate([part.line_intercept for part in parts]),
+        points=tuple((start + i, xy) for start, part in each for i, xy in part.points),
+    )
+
+
+def cost_levels(cost: GeneratorCosts, power: Floats) -> Floats:
+    """Value of each piecewise-linear curve, in the order of ``cost.piecewise``."""
+    level = np.full(len(cost.piecewise), -np.inf)
+    lines = cost.line_slope * power[cost.line_generator] + cost.line_intercept
+    np.maximum.at(level, np.searchsorted(cost.piecewise, cost.line_generator), lines)
+    return level
+
+
+def costs_from_curves(
+    curves: Sequence[CostCurve | None], base_mva: float, bus_id: Ints, kind: str = "generator"
+) -> GeneratorCosts:
+    """Convert curves in MW to per unit. A generator (or other ``kind``) without a curve costs nothing."""
     degree = max([3, *(len(curve.polynomial) for curve in curves if curve)])
     polynomial = np.zeros((degree, len(curves)))
     points: list[tuple[int, Floats]] = []
@@ -69,11 +108,11 @@ def costs_from_curves(curves: Sequence[CostCurve | None], base_mva: float, bus_i
             coefficients = np.array(curve.polynomial[::-1]) * np.float64(base_mva) ** np.arange(len(curve.polynomial))
         if not np.all(np.isfinite(coefficients)):
             raise InputError(
-                f"generator {i + 1} at bus {bus_id[i]}: a cost coefficient is too large; correct the cost row"
+                f"{kind} {i + 1} at bus {bus_id[i]}: a cost coefficient is too large; correct the cost row"
             )
         polynomial[: len(coefficients), i] = coefficients
         if curve.points:
-            where = f"generator {i + 1} at bus {bus_id[i]}"
+            where = f"{kind} {i + 1} at bus {bus_id[i]}"
             xy = np.array(curve.points) / (base_mva, 1.0)
             points.append((i, xy))
             lines += [(i, slope, intercept) for slope, intercept in _lines_through(xy, where)]
@@ -89,14 +128,33 @@ def costs_from_curves(curves: Sequence[CostCurve | None], base_mva: float, bus_i
 def _lines_through(xy: Floats, where: str) -> list[tuple[float, float]]:
     if not np.all(np.isfinite(xy)):
         raise InputError(f"{where}: its piecewise-linear cost has a value that is not finite; correct the cost row")
-    if len(xy) < 2 or np.any(np.diff(xy[:, 0]) <= 0):
+    again = np.append(False, np.all(xy[1:] == xy[:-1], axis=1))
+    distinct = xy[~again]
+    if len(xy) < 2 or np.any(np.diff(distinct[:, 0]) <= 0):
         raise InputError(
             f"{where}: its piecewise-linear cost needs two or more points with growing MW; correct the cost row"
         )
-    slopes = np.diff(xy[:, 1]) / np.diff(xy[:, 0])
-    if np.any(np.diff(slopes) < -CONVEXITY_TOLERANCE * (1 + np.abs(slopes[:-1]))):
+    if len(distinct) == 1:
+        return [(0.0, float(distinct[0, 1]))]
+    hull = _lower_hull(distinct)
+    above = distinct[:, 1] - np.interp(distinct[:, 0], hull[:, 0], hull[:, 1])
+    if np.any(above > CONVEXITY_TOLERANCE * (1 + np.abs(distinct[:, 1]))):
         raise InputError(f"{where}: its piecewise-linear cost is not convex; replace it by its convex hull")
-    return [(float(s), float(y - s * p)) for s, (p, y) in zip(slopes, xy[:-1], strict=True)]
+    slopes = np.diff(hull[:, 1]) / np.diff(hull[:, 0])
+    return [(float(s), float(y - s * p)) for s, (p, y) in zip(slopes, hull[:-1], strict=True)]
+
+
+def _lower_hull(xy: Floats) -> Floats:
+    """Points of a curve that lie on its lower convex hull, from left to right."""
+    hull: list[Floats] = []
+    for point in xy:
+        while len(hull) > 1:
+            (x_0, y_0), (x_1, y_1) = hull[-2], hull[-1]
+            if (y_1 - y_0) * (point[0] - x_1) <= (point[1] - y_1) * (x_1 - x_0):
+                break
+            hull.pop()
+        hull.append(point)
+    return np.array(hull)
 
 
 def upper_envelope(slope: Floats, intercept: Floats, low: float, high: float) -> tuple[Floats, Floats, float]:

@@ -7,13 +7,22 @@ from numpy.typing import NDArray
 
 from gridveil.sectors.power.costs import GeneratorCosts
 from gridveil.sectors.power.network import PowerNetwork
-from gridveil.sectors.power.tables import BranchTable, BusTable, CostCurve, GeneratorTable
+from gridveil.sectors.power.tables import (
+    BranchTable,
+    BusTable,
+    CompensatorTable,
+    CostCurve,
+    DcLineTable,
+    GeneratorTable,
+    StorageTable,
+)
 from gridveil.sectors.power.write import PublicTables
 
 
 def public_tables(network: PowerNetwork, sites: NDArray[np.complex128]) -> PublicTables:
     """Build the network's columns in file units, with ``sites`` (per unit, one per load site) as its loads."""
     base, bus, branch, generator = network.base_mva, network.bus, network.branch, network.generator
+    storage, compensator = network.storage, network.compensator
     return PublicTables(
         base_mva=base,
         bus=BusTable(
@@ -38,6 +47,7 @@ def public_tables(network: PowerNetwork, sites: NDArray[np.complex128]) -> Publi
             g_to=branch.shunt_to.real,
             b_to=branch.shunt_to.imag,
             rate=np.where(np.isfinite(branch.rate), branch.rate * base, 0.0),
+            current=np.where(np.isfinite(branch.current), branch.current * base, 0.0),
             tap=np.where(branch.tap == 1, 0.0, np.abs(branch.tap)),  # a plain line, not a transformer of ratio one
             shift=np.rad2deg(np.angle(branch.tap)),
             angle_min=np.rad2deg(branch.angle_min),
@@ -52,10 +62,44 @@ def public_tables(network: PowerNetwork, sites: NDArray[np.complex128]) -> Publi
             q_max=generator.q_max * base,
             in_service=generator.in_service,
             cost=_curves(generator.cost, base),
+            reactive_cost=_curves(generator.reactive_cost, base),
+        ),
+        dc_line=_dc_lines(network),
+        storage=StorageTable(
+            bus_id=bus.id[storage.bus],
+            p_min=storage.p_min * base,
+            p_max=storage.p_max * base,
+            q_min=storage.q_min * base,
+            q_max=storage.q_max * base,
+            in_service=storage.in_service,
+        ),
+        compensator=CompensatorTable(
+            bus_id=bus.id[compensator.bus],
+            b_min=compensator.b_min * base,
+            b_max=compensator.b_max * base,
+            in_service=compensator.in_service,
         ),
         load_bus_id=bus.id[network.load.bus],
         load_in_service=network.load.in_service,
         load_power=sites * base,
+    )
+
+
+def _dc_lines(network: PowerNetwork) -> DcLineTable:
+    base, bus, line = network.base_mva, network.bus, network.dc_line
+    return DcLineTable(
+        from_id=bus.id[line.from_bus],
+        to_id=bus.id[line.to_bus],
+        p_min=line.p_min * base,
+        p_max=line.p_max * base,
+        loss_0=line.loss_0 * base,
+        loss_1=line.loss_1,
+        q_from_min=line.q_from_min * base,
+        q_from_max=line.q_from_max * base,
+        q_to_min=line.q_to_min * base,
+        q_to_max=line.q_to_max * base,
+        in_service=line.in_service,
+        cost=_curves(line.cost, base),
     )
 
 

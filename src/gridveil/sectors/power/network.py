@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.graph import components
-from gridveil.sectors.power.costs import GeneratorCosts
+from gridveil.sectors.power.costs import GeneratorCosts, joined_costs, no_costs
+from gridveil.sectors.power.elements import (
+    Compensators,
+    DcLines,
+    StorageUnits,
+    energised,
+    no_compensators,
+    no_dc_lines,
+    no_storage,
+    select,
+)
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -47,6 +57,8 @@ class Branches:
     """Complex turns ratio at the from side."""
     rate: Floats
     """Limit on |S| at either end, inf where there is none."""
+    current: Floats
+    """Limit on |I| at either end, inf where there is none."""
     angle_min: Floats
     angle_max: Floats
     in_service: Bools
@@ -62,6 +74,7 @@ class Generators:
     q_min: Floats
     q_max: Floats
     cost: GeneratorCosts
+    reactive_cost: GeneratorCosts
     in_service: Bools
 
 
@@ -87,13 +100,32 @@ class Grid:
     reactance_susceptance: Floats
     """x / (r² + x²), the branch susceptance of the DC form."""
     rate: Floats
+    current: Floats
     angle_min: Floats
     angle_max: Floats
     reference: Ints
     """Buses whose angle is zero: those of the file, and one for each island that has none."""
     generator: Generators
+    """All that feeds power: generators, then storage units, then the from and the to ends of DC lines, which feed Q alone."""
+    dc_line: DcLines
+    compensator: Compensators
     load_bus: Ints
     """Bus of each served load site."""
+
+    @property
+    def n_unit(self) -> int:
+        """Number of generators and storage units: the first rows of ``generator``."""
+        return len(self.generator.bus) - 2 * len(self.dc_line.from_bus)
+
+    @cached_property
+    def active_cost(self) -> GeneratorCosts:
+        """Cost of the active power of ``generator``, then of each DC line."""
+        return joined_costs(self.generator.cost, self.dc_line.cost)
+
+    @cached_property
+    def cost(self) -> GeneratorCosts:
+        """Cost of the active and of the reactive power of ``generator``, then of each DC line."""
+        return joined_costs(self.generator.cost, self.generator.reactive_cost, self.dc_line.cost)
 
     @property
     def n_bus(self) -> int:
@@ -112,6 +144,9 @@ class PowerNetwork:
     branch: Branches
     generator: Generators
     load: LoadSites
+    dc_line: DcLines = field(default_factory=no_dc_lines)
+    storage: StorageUnits = field(default_factory=no_storage)
+    compensator: Compensators = field(default_factory=no_compensators)
 
     @cached_property
     def served(self) -> Bools:
@@ -130,6 +165,21 @@ class PowerNetwork:
         return self.generator.in_service & ~self.bus.isolated[self.generator.bus]
 
     @cached_property
+    def dc_line_on(self) -> Bools:
+        """Whether each DC line can carry power: in service between two buses that are not isolated."""
+        return energised(self.dc_line, self.bus.isolated)
+
+    @cached_property
+    def storage_on(self) -> Bools:
+        """Whether each storage unit can feed or draw: in service on a bus that is not isolated."""
+        return energised(self.storage, self.bus.isolated)
+
+    @cached_property
+    def compensator_on(self) -> Bools:
+        """Whether each compensator works: in service on a bus that is not isolated."""
+        return energised(self.compensator, self.bus.isolated)
+
+    @cached_property
     def grid(self) -> Grid:
         """The energised part of the network."""
         kept = np.flatnonzero(~self.bus.isolated)
@@ -139,6 +189,9 @@ class PowerNetwork:
         from_bus, to_bus = number[branch.from_bus[on]], number[branch.to_bus[on]]
         series, tap = 1 / branch.impedance[on], branch.tap[on]
         bus = _select_buses(self.bus, kept)
+        generator = _select_generators(self.generator, np.flatnonzero(self.generator_on), number)
+        storage = select(self.storage, np.flatnonzero(self.storage_on), number)
+        dc_line = select(self.dc_line, np.flatnonzero(self.dc_line_on), number)
         return Grid(
             bus=bus,
             from_bus=from_bus,
@@ -149,10 +202,13 @@ class PowerNetwork:
             y_tt=series + branch.shunt_to[on],
             reactance_susceptance=-series.imag,
             rate=branch.rate[on],
+            current=branch.current[on],
             angle_min=branch.angle_min[on],
             angle_max=branch.angle_max[on],
             reference=_references(bus.reference, components(len(kept), from_bus, to_bus)),
-            generator=_select_generators(self.generator, np.flatnonzero(self.generator_on), number),
+            generator=_with_units(generator, storage, dc_line),
+            dc_line=dc_line,
+            compensator=select(self.compensator, np.flatnonzero(self.compensator_on), number),
             load_bus=number[self.load.bus[self.served]],
         )
 
@@ -175,5 +231,22 @@ def _select_generators(generator: Generators, kept: Ints, bus_number: Ints) -> G
         q_min=generator.q_min[kept],
         q_max=generator.q_max[kept],
         cost=generator.cost.select(kept),
+        reactive_cost=generator.reactive_cost.select(kept),
         in_service=generator.in_service[kept],
+    )
+
+
+def _with_units(generator: Generators, storage: StorageUnits, dc_line: DcLines) -> Generators:
+    """Append storage units and the ends of DC lines to generators: feeders without cost."""
+    idle = np.zeros(len(dc_line.from_bus))
+    free = len(storage.bus) + 2 * len(idle)
+    return Generators(
+        bus=np.concatenate([generator.bus, storage.bus, dc_line.from_bus, dc_line.to_bus]),
+        p_min=np.concatenate([generator.p_min, storage.p_min, idle, idle]),
+        p_max=np.concatenate([generator.p_max, storage.p_max, idle, idle]),
+        q_min=np.concatenate([generator.q_min, storage.q_min, dc_line.q_from_min, dc_line.q_to_min]),
+        q_max=np.concatenate([generator.q_max, storage.q_max, dc_line.q_from_max, dc_line.q_to_max]),
+        cost=joined_costs(generator.cost, no_costs(free)),
+        reactive_cost=joined_costs(generator.reactive_cost, no_costs(free)),
+        in_service=np.ones(len(generator.bus) + free, dtype=bool),
     )

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import powerio
 
 from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretValues
-from gridveil.sectors.power.source import WITH_LOAD_TABLE, check_source, notes_of
+from gridveil.sectors.power.matpower_tables import MatpowerFile, MoreTables, more_tables
+from gridveil.sectors.power.read_elements import (
+    Elements,
+    Row,
+    bools,
+    compensator_table,
+    cost_curve,
+    current_limits,
+    current_unit,
+    floats,
+    ints,
+)
+from gridveil.sectors.power.source import MATPOWER, PANDAPOWER, WITH_LOAD_TABLE, check_source, notes_of
 from gridveil.sectors.power.star import star_legs
+from gridveil.sectors.power.switches import pandapower_switches, without_switches
 from gridveil.sectors.power.tables import (
-    Bools,
     BranchTable,
     BusTable,
     CostCurve,
     Floats,
     GeneratorTable,
-    Ints,
     LoadTable,
     PowerTables,
 )
 from gridveil.sectors.redaction import redact
 from gridveil.sectors.sites import AS_STATED, SiteKind, SiteRule, places_without_row
 
-Row = Mapping[str, Any]
-POLYNOMIAL_COST = 2
 STAR_VOLTAGE_LIMITS = (0.9, 1.1)
 
 
@@ -41,21 +49,35 @@ def read_power_file(path: Path, sites: SiteRule = AS_STATED) -> PowerTables:
     module = _parse(path)
     network, file_format = module.value, str(module.value.source_format)
     notes = check_source(path, file_format) + notes_of(module.diagnostics)
-    if network.n_switches:
-        network = network.merge_buses(closed_switches=True).network
-        notes.append("closed switches: the buses they join are merged")
-    _refuse_unmodelled(network)
+    beyond = MoreTables()
+    if file_format == MATPOWER and path.is_file():
+        beyond = more_tables(MatpowerFile(path), network.n_generators, network.n_branches)
+    switches = beyond.switches
+    if file_format == PANDAPOWER:
+        module, switches, more = pandapower_switches(path, module)
+        notes += more
+    unswitched = without_switches(module, switches)
+    network = unswitched.network
+    if unswitched.branch_rows is not None:
+        notes.append("switches: the buses that closed ones join are merged; their ratings are not modelled")
+    elements = Elements(network, file_format, path)
+    notes += elements.notes
     windings = [row for row in network.transformers_3w if row["in_service"]]
     if windings:
         notes.append(f"{len(windings)} three-winding transformers: replaced by their star equivalent")
-    buses, branches, shunts = _with_stars(network, windings)
+    buses, branches, shunts = _with_stars(network, unswitched.buses, windings)
+    unit = current_unit(path, file_format, network)
+    currents = current_limits(branches, unswitched.of_branches(beyond.current), unit)
     loads, declared = _site_rows(network, sites, declared=file_format in WITH_LOAD_TABLE)
     return PowerTables(
         base_mva=float(network.base_mva),
         bus=_bus_table(buses, shunts),
-        branch=_branch_table(branches),
-        generator=_generator_table(network.generators),
+        branch=_branch_table(branches, currents),
+        generator=_generator_table(network.generators, beyond.reactive_cost),
         load=_load_table(loads),
+        dc_line=elements.dc_lines(),
+        storage=elements.storage(),
+        compensator=compensator_table(beyond.compensators, unswitched.survivor),
         file_format=file_format,
         notes=tuple(notes),
         sites_declared=declared,
@@ -94,20 +116,6 @@ def _reason(error: Exception) -> str:
     return f"{rest or text}; check or re-export the file"
 
 
-def _refuse_unmodelled(network: powerio.BalancedNetwork) -> None:
-    active = {
-        "HVDC lines": sum(bool(row.get("in_service", True)) for row in network.hvdc),
-        "static var compensators": sum(bool(row["in_service"]) for row in network.static_var_compensators),
-        "storage units": sum(bool(row["in_service"]) for row in network.storage),
-    }
-    for kind, count in active.items():
-        if count:
-            raise InputError(
-                f"the case has {count} {kind} in service, which are not modelled; "
-                "switch them off or replace them by generators and try again"
-            )
-
-
 def _site_rows(network: powerio.BalancedNetwork, sites: SiteRule, *, declared: bool) -> tuple[list[Row], bool]:
     """Rows of all sites in the order of the buses, those without a row of their own with a demand of zero."""
     rows: list[Row] = list(network.loads)
@@ -125,10 +133,14 @@ def _unprotected(network: powerio.BalancedNetwork) -> tuple[str, ...]:
     generators = [row["bus"] for row in network.generators if row["pmin"] < 0 and row["pmax"] <= 0]
     passive = [row["bus"] for row in network.generators if not row["voltage_regulation_on"] and row["pmax"] > 0]
     drawing = [row["bus"] for row in network.shunts if row["g"] > 0 and row["in_service"]]
+    stored = [row["bus"] for row in network.storage if row["in_service"]]
+    carried = [row[end] for row in network.hvdc if row["in_service"] for end in ("from", "to")]
     found = (
         ("dispatchable loads", "generators", generators, "with their limits"),
         ("static generators", "generators", passive, "with their limits"),
         ("shunts that draw active power", "shunts", drawing, "exactly"),
+        ("storage units", "storage", stored, "with their power limits"),
+        ("ends of DC lines", "DC lines", carried, "with their limits and losses"),
     )
     return tuple(
         f"{len(at)} {what} ({kind} at buses {', '.join(str(bus) for bus in sorted(set(at)))}): published {how}"
@@ -137,8 +149,10 @@ def _unprotected(network: powerio.BalancedNetwork) -> tuple[str, ...]:
     )
 
 
-def _with_stars(network: powerio.BalancedNetwork, windings: Sequence[Row]) -> tuple[list[Row], list[Row], list[Row]]:
-    buses: list[Row] = list(network.buses)
+def _with_stars(
+    network: powerio.BalancedNetwork, own_buses: Sequence[Row], windings: Sequence[Row]
+) -> tuple[list[Row], list[Row], list[Row]]:
+    buses: list[Row] = list(own_buses)
     branches: list[Row] = list(network.branches)
     shunts: list[Row] = list(network.shunts)
     next_id = 1 + max((int(row["id"]) for row in buses), default=0)
@@ -160,7 +174,7 @@ def _with_stars(network: powerio.BalancedNetwork, windings: Sequence[Row]) -> tu
 
 
 def _bus_table(buses: Sequence[Row], shunts: Sequence[Row]) -> BusTable:
-    ids = _ints(buses, "id")
+    ids = ints(buses, "id")
     kinds = [row["kind"] for row in buses]
     position = {int(bus_id): index for index, bus_id in enumerate(ids)}
     shunt_g, shunt_b = np.zeros(len(ids)), np.zeros(len(ids))
@@ -172,68 +186,49 @@ def _bus_table(buses: Sequence[Row], shunts: Sequence[Row]) -> BusTable:
         id=ids,
         isolated=np.array([kind == "ISOLATED" for kind in kinds], dtype=bool),
         reference=np.array([kind == "REF" for kind in kinds], dtype=bool),
-        v_min=_floats(buses, "vmin"),
-        v_max=_floats(buses, "vmax"),
+        v_min=floats(buses, "vmin"),
+        v_max=floats(buses, "vmax"),
         shunt_g=shunt_g,
         shunt_b=shunt_b,
-        base_kv=_floats(buses, "base_kv"),
-        area=_ints(buses, "area"),
-        zone=_ints(buses, "zone"),
+        base_kv=floats(buses, "base_kv"),
+        area=ints(buses, "area"),
+        zone=ints(buses, "zone"),
     )
 
 
-def _branch_table(branches: Sequence[Row]) -> BranchTable:
+def _branch_table(branches: Sequence[Row], current: Floats) -> BranchTable:
     return BranchTable(
-        from_id=_ints(branches, "from_id"),
-        to_id=_ints(branches, "to_id"),
-        r=_floats(branches, "r"),
-        x=_floats(branches, "x"),
-        g_from=_floats(branches, "g_fr"),
-        b_from=_floats(branches, "b_fr"),
-        g_to=_floats(branches, "g_to"),
-        b_to=_floats(branches, "b_to"),
-        rate=_floats(branches, "rate_a"),
-        tap=_floats(branches, "tap"),
-        shift=_floats(branches, "shift"),
-        angle_min=_floats(branches, "angmin"),
-        angle_max=_floats(branches, "angmax"),
-        in_service=_bools(branches, "in_service"),
+        from_id=ints(branches, "from_id"),
+        to_id=ints(branches, "to_id"),
+        r=floats(branches, "r"),
+        x=floats(branches, "x"),
+        g_from=floats(branches, "g_fr"),
+        b_from=floats(branches, "b_fr"),
+        g_to=floats(branches, "g_to"),
+        b_to=floats(branches, "b_to"),
+        rate=floats(branches, "rate_a"),
+        current=current,
+        tap=floats(branches, "tap"),
+        shift=floats(branches, "shift"),
+        angle_min=floats(branches, "angmin"),
+        angle_max=floats(branches, "angmax"),
+        in_service=bools(branches, "in_service"),
     )
 
 
-def _generator_table(generators: Sequence[Row]) -> GeneratorTable:
+def _generator_table(generators: Sequence[Row], reactive_cost: Sequence[CostCurve]) -> GeneratorTable:
     return GeneratorTable(
-        bus_id=_ints(generators, "bus"),
-        p_min=_floats(generators, "pmin"),
-        p_max=_floats(generators, "pmax"),
-        q_min=_floats(generators, "qmin"),
-        q_max=_floats(generators, "qmax"),
-        in_service=_bools(generators, "in_service"),
-        cost=tuple(_cost_curve(row["cost"]) for row in generators),
+        bus_id=ints(generators, "bus"),
+        p_min=floats(generators, "pmin"),
+        p_max=floats(generators, "pmax"),
+        q_min=floats(generators, "qmin"),
+        q_max=floats(generators, "qmax"),
+        in_service=bools(generators, "in_service"),
+        cost=tuple(cost_curve(row["cost"]) for row in generators),
+        reactive_cost=tuple(reactive_cost) or (None,) * len(generators),
     )
-
-
-def _cost_curve(cost: Row | None) -> CostCurve | None:
-    if cost is None:
-        return None
-    values = [float(value) for value in cost["coeffs"]]
-    if cost["model"] == POLYNOMIAL_COST:
-        return CostCurve(polynomial=tuple(values))
-    return CostCurve(points=tuple(zip(values[0::2], values[1::2], strict=False)))
 
 
 def _load_table(loads: Sequence[Row]) -> LoadTable:
     power = np.array([complex(row["p"], row["q"]) for row in loads], dtype=complex)
-    return LoadTable(bus_id=_ints(loads, "bus"), in_service=_bools(loads, "in_service"), power=SecretValues(power))
-
-
-def _floats(rows: Iterable[Row], key: str) -> Floats:
-    return np.array([row[key] for row in rows], dtype=float)
-
-
-def _ints(rows: Iterable[Row], key: str) -> Ints:
-    return np.array([row[key] for row in rows], dtype=np.int64)
-
-
-def _bools(rows: Iterable[Row], key: str) -> Bools:
-    return np.array([row[key] for row in rows], dtype=bool)
+    return LoadTable(bus_id=ints(loads, "bus"), in_service=bools(loads, "in_service"), power=SecretValues(power))

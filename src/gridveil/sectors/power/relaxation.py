@@ -14,9 +14,10 @@ from gridveil.core.band import CostTarget
 from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import Affine, ConeLayout, ConicProgram, SocBound
 from gridveil.sectors.model import PricedCost
+from gridveil.sectors.power.costs import GeneratorCosts
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.power.soc import check_sites, soc_distance_bound, soc_lower_bound
-from gridveil.sectors.power.soc_costs import convex_costs
+from gridveil.sectors.power.soc_costs import relaxed_powers
 from gridveil.sectors.power.soc_model import (
     Block,
     Voltage,
@@ -123,14 +124,14 @@ class PowerRelaxation:
 
     @cached_property
     def dearest_price(self) -> float:
-        """The largest marginal cost of any generator between its limits, $/h per unit.
+        """The largest marginal cost of any generator between its limits, $/h per unit, and of any DC line on top of it.
 
         A generator without a limit is taken up to what the branches at its bus can carry.
         """
-        cost, n = self.grid.generator.cost, len(self.grid.load_bus)
-        low, high = generation_box(self.grid, np.zeros(n), np.zeros(n))
-        slopes = [_largest_slope(Polynomial(c), a, b) for c, a, b in zip(cost.polynomial.T, low, high, strict=True)]
-        return float(max([*slopes, *cost.line_slope]))
+        n, line = len(self.grid.load_bus), self.grid.dc_line
+        box = generation_box(self.grid, np.zeros(n), np.zeros(n))
+        by_line = _dearest(line.cost, line.p_min, line.p_max) if len(line.from_bus) else 0.0
+        return _dearest(self.grid.generator.cost, *box) + max(by_line, 0.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -148,19 +149,20 @@ class _PricedTemplate:
 
 
 def _priced_template(grid: Grid) -> _PricedTemplate:
-    """Set up the relaxed AC-OPF over (w, α, ω, η, P, level, s, |s|) at no demand and a price of one.
+    """Set up the relaxed AC-OPF over (w, α, ω, η, powers, level, s, |s|) at no demand and a price of one.
 
     Generators keep the limits of the file, so that nothing but the constants of the balances depends on the demand.
     """
-    n, generator = len(grid.load_bus), grid.generator
-    cost = convex_costs(generator)
-    scale = cost_scale(grid, cost)
+    n = len(grid.load_bus)
+    powers = relaxed_powers(grid, grid.generator.p_min, grid.generator.p_max)
+    cost = powers.convex
+    scale = cost_scale(cost, powers.low, powers.high)
     pairs = bus_pairs(grid)
     free = np.full(2 * n, np.inf)
-    program, (w, loss, sine, tilt, p_gen, level, move, size) = assemble(
+    program, (w, loss, sine, tilt, power, level, move, size) = assemble(
         [
             *variable_voltage(grid, pairs),
-            Block(lower=generator.p_min, upper=generator.p_max, quadratic=2 * cost.quadratic, linear=cost.linear),
+            Block(lower=powers.low, upper=powers.high, quadratic=2 * cost.quadratic, linear=cost.linear),
             Block(lower=cost.level_lower / scale, upper=cost.level_upper / scale, linear=scale),
             Block(lower=-free, upper=free),
             Block(lower=np.zeros(n), upper=free[:n], linear=1.0),
@@ -168,8 +170,8 @@ def _priced_template(grid: Grid) -> _PricedTemplate:
     )
     program.constant = cost.constant
     p_move, q_move = (move.pick(np.arange(n) + start) for start in (0, n))
-    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), p_gen, (p_move, q_move))
-    constraint_cost_level(program, cost, p_gen, level, scale)
+    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), power, (p_move, q_move))
+    constraint_cost_level(program, cost, power, level, scale)
     program.add_cones(size, p_move, q_move)
     rows, layout = program.stacked()
     variables = np.arange(len(program.linear))
@@ -185,6 +187,12 @@ def _priced_template(grid: Grid) -> _PricedTemplate:
         effect=sparse.csr_array(beside @ effect),
         is_size=variables >= sizes,
     )
+
+
+def _dearest(cost: GeneratorCosts, low: Floats, high: Floats) -> float:
+    """Largest marginal cost of all powers between their limits."""
+    slopes = [_largest_slope(Polynomial(c), a, b) for c, a, b in zip(cost.polynomial.T, low, high, strict=True)]
+    return float(max([*slopes, *cost.line_slope]))
 
 
 def _largest_slope(cost: Polynomial, low: float, high: float) -> float:

@@ -48,7 +48,7 @@ PUBLIC_FACTS = (
         words="branch parameters and limits",
         columns=(
             *("branch.r", "branch.x", "branch.g_from", "branch.b_from", "branch.g_to", "branch.b_to"),
-            *("branch.tap", "branch.shift", "branch.rate", "branch.angle_min", "branch.angle_max"),
+            *("branch.tap", "branch.shift", "branch.rate", "branch.current", "branch.angle_min", "branch.angle_max"),
         ),
     ),
     PublicFact(words="voltage limits", columns=("bus.v_min", "bus.v_max")),
@@ -56,9 +56,28 @@ PUBLIC_FACTS = (
     PublicFact(
         words="generator limits and costs",
         columns=(
-            *("generator.bus_id", "generator.in_service", "generator.cost"),
+            *("generator.bus_id", "generator.in_service", "generator.cost", "generator.reactive_cost"),
             *("generator.p_min", "generator.p_max", "generator.q_min", "generator.q_max"),
         ),
+    ),
+    PublicFact(
+        words="DC lines: ends, limits, losses and costs",
+        columns=(
+            *("dc_line.from_id", "dc_line.to_id", "dc_line.in_service", "dc_line.cost"),
+            *("dc_line.p_min", "dc_line.p_max", "dc_line.loss_0", "dc_line.loss_1"),
+            *("dc_line.q_from_min", "dc_line.q_from_max", "dc_line.q_to_min", "dc_line.q_to_max"),
+        ),
+    ),
+    PublicFact(
+        words="power limits of storage units",
+        columns=(
+            *("storage.bus_id", "storage.in_service"),
+            *("storage.p_min", "storage.p_max", "storage.q_min", "storage.q_max"),
+        ),
+    ),
+    PublicFact(
+        words="limits of static var compensators",
+        columns=("compensator.bus_id", "compensator.b_min", "compensator.b_max", "compensator.in_service"),
     ),
     PublicFact(words="the base of per-unit values", columns=("base_mva",)),
     PublicFact(words="which buses have load sites, and how many", columns=("load_bus_id", "load_in_service")),
@@ -116,7 +135,7 @@ class PowerSector:
     def model(self, network: PowerNetwork, formulation: Formulation) -> Model:
         """Build the AC or the DC optimal power flow; AC with its arrays (costs up to degree two) and its relaxation."""
         ac = formulation is Formulation.AC
-        quadratic = not np.any(network.grid.generator.cost.polynomial[3:] != 0)
+        quadratic = not np.any(network.grid.cost.polynomial[3:] != 0)
         return Model(
             kind=self.kind,
             formulation=formulation,
@@ -145,7 +164,7 @@ class PowerSector:
             "generators_with_cost": len(with_cost),
             "load_sites": len(network.load.bus),
             "load_sites_served": int(network.served.sum()),
-        }
+        } | _element_counts(network)
 
     def identity(self, network: PowerNetwork) -> tuple[str, ...]:
         """List bus ids and the ends of all branches, in service or not."""
@@ -177,6 +196,13 @@ class PowerSector:
             "generator maximum reactive power": generator.q_max,
             "generator minimum reactive power": generator.q_min,
             "branch rating": branch.rate,
+            "branch current limit": branch.current,
+            "DC line maximum power": network.dc_line.p_max,
+            "DC line minimum power": network.dc_line.p_min,
+            "storage discharging power": network.storage.p_max,
+            "storage charging power": network.storage.p_min,
+            "compensator maximum susceptance": network.compensator.b_max,
+            "compensator minimum susceptance": network.compensator.b_min,
             "bus shunt conductance": bus.shunt.real,
             "bus shunt susceptance": bus.shunt.imag,
             "base MVA": np.array([1.0]),
@@ -206,6 +232,17 @@ class PowerSector:
     ) -> BeforeAndAfter:
         """Compare two AC dispatches."""
         return power_before_and_after(network, sites, power_state(network, before), power_state(network, after), title)
+
+
+def _element_counts(network: PowerNetwork) -> dict[str, object]:
+    """Count what most networks have none of, if there is any."""
+    counts = {
+        "branches_with_current_limit": int(np.isfinite(network.grid.current).sum()),
+        "dc_lines_in_service": int(network.dc_line_on.sum()),
+        "storage_units_in_service": int(network.storage_on.sum()),
+        "compensators_in_service": int(network.compensator_on.sum()),
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
 POWER: Sector = PowerSector()

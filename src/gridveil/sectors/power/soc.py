@@ -17,7 +17,7 @@ from gridveil.core.errors import InputError
 from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import Affine, BoundStatus, ConicProgram, SocBound
 from gridveil.sectors.power.network import Grid
-from gridveil.sectors.power.soc_costs import ConvexCosts, convex_costs
+from gridveil.sectors.power.soc_costs import ConvexCosts, relaxed_powers
 from gridveil.sectors.power.soc_model import (
     Block,
     Voltage,
@@ -49,7 +49,7 @@ def soc_lower_bound(grid: Grid, demand: NDArray[Any]) -> SocBound:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CostModel:
-    """The relaxed AC-OPF over (w, α, ω, η, P, level), and what it was made of."""
+    """The relaxed AC-OPF over (w, α, ω, η, powers, level), and what it was made of."""
 
     program: ConicProgram
     scale: float
@@ -58,7 +58,7 @@ class CostModel:
 
 
 def cost_program(grid: Grid, demand: NDArray[Any]) -> tuple[ConicProgram, float]:
-    """Build the relaxed AC-OPF over (w, α, ω, η, P, level), and the size of marginal costs that its levels are measured in."""
+    """Build the relaxed AC-OPF over (w, α, ω, η, powers, level), and the size of marginal costs that its levels are measured in."""
     model = cost_model(grid, demand)
     return model.program, model.scale
 
@@ -67,21 +67,22 @@ def cost_model(grid: Grid, demand: NDArray[Any]) -> CostModel:
     """Set up the relaxed AC-OPF for these demands."""
     check_sites(grid, demand)
     p_low, p_high = generation_box(grid, demand.real, demand.real)
-    cost = convex_costs(replace(grid.generator, p_min=p_low, p_max=p_high))
-    scale = cost_scale(grid, cost)
+    powers = relaxed_powers(grid, p_low, p_high)
+    cost = powers.convex
+    scale = cost_scale(cost, powers.low, powers.high)
     pairs = bus_pairs(grid)
-    program, (w, loss, sine, tilt, p_gen, level) = assemble(
+    program, (w, loss, sine, tilt, power, level) = assemble(
         [
             *variable_voltage(grid, pairs),
-            Block(lower=p_low, upper=p_high, quadratic=2 * cost.quadratic, linear=cost.linear),
+            Block(lower=powers.low, upper=powers.high, quadratic=2 * cost.quadratic, linear=cost.linear),
             Block(lower=cost.level_lower / scale, upper=cost.level_upper / scale, linear=scale),
         ]
     )
     program.constant = cost.constant
     nothing = Affine(sparse.csr_array((len(demand), len(program.linear))), np.zeros(len(demand)))
     load = (nothing.plus(demand.real), nothing.plus(demand.imag))
-    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), p_gen, load)
-    constraint_cost_level(program, cost, p_gen, level, scale)
+    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), power, load)
+    constraint_cost_level(program, cost, power, level, scale)
     return CostModel(program=program, scale=scale, cost=cost)
 
 
@@ -104,18 +105,19 @@ def soc_distance_bound(
 def distance_program(
     grid: Grid, noisy: NDArray[Any], target: CostTarget, d_lower: Floats, d_upper: Floats
 ) -> ConicProgram:
-    """Build the relaxed HPR over (w, α, ω, η, P, level, square, d − d̃)."""
+    """Build the relaxed HPR over (w, α, ω, η, powers, level, square, d − d̃)."""
     n, away = len(noisy), np.concatenate([noisy.real, noisy.imag])
     p_low, p_high = generation_box(grid, d_lower[:n], d_upper[:n])
-    cost = convex_costs(replace(grid.generator, p_min=p_low, p_max=p_high))
-    scale = cost_scale(grid, cost)
+    powers = relaxed_powers(grid, p_low, p_high)
+    cost = powers.convex
+    scale = cost_scale(cost, powers.low, powers.high)
     curved = np.flatnonzero(cost.quadratic > 0)
-    reach = np.maximum(np.abs(p_low), np.abs(p_high))[curved]
+    reach = np.maximum(np.abs(powers.low), np.abs(powers.high))[curved]
     pairs = bus_pairs(grid)
-    program, (w, loss, sine, tilt, p_gen, level, square, move) = assemble(
+    program, (w, loss, sine, tilt, power, level, square, move) = assemble(
         [
             *variable_voltage(grid, pairs),
-            Block(lower=p_low, upper=p_high),
+            Block(lower=powers.low, upper=powers.high),
             Block(lower=cost.level_lower / scale, upper=cost.level_upper / scale),
             Block(lower=np.zeros(len(curved)), upper=np.where(np.isfinite(reach), 1.0, np.inf)),
             Block(lower=d_lower - away, upper=d_upper - away, quadratic=2.0),
@@ -123,14 +125,14 @@ def distance_program(
     )
     unit = np.where(np.isfinite(reach) & (reach > 0), reach, 1.0)
     p_load, q_load = (move.pick(np.arange(n) + start).plus(away[start : start + n]) for start in (0, n))
-    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), p_gen, (p_load, q_load))
+    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), power, (p_load, q_load))
     constraint_between(program, move, d_lower - away, d_upper - away)
-    constraint_cost_level(program, cost, p_gen, level, scale)
-    constraint_square(program, p_gen.pick(curved).times(1 / unit), square)
-    spent = p_gen.times(cost.linear / scale).total() + level.total()
+    constraint_cost_level(program, cost, power, level, scale)
+    constraint_square(program, power.pick(curved).times(1 / unit), square)
+    spent = power.times(cost.linear / scale).total() + level.total()
     spent += square.times(cost.quadratic[curved] * unit**2 / scale).total()
     program.add_nonnegative(spent.times(-1.0).plus((target.upper - cost.constant) / scale))
-    constraint_cost_floor(program, cost, p_gen, target.lower, scale)
+    constraint_cost_floor(program, cost, power, target.lower, scale)
     return program
 
 
@@ -139,10 +141,10 @@ def constraint_square(program: ConicProgram, p: Affine, square: Affine) -> None:
     program.add_cones(square.plus(1.0), p.times(2.0), square.times(-1.0).plus(1.0))
 
 
-def constraint_cost_floor(program: ConicProgram, cost: ConvexCosts, p_gen: Affine, lower: float, scale: float) -> None:
+def constraint_cost_floor(program: ConicProgram, cost: ConvexCosts, power: Affine, lower: float, scale: float) -> None:
     """The chords of all costs add up to the lower end of the band at least."""
     if np.all(np.isfinite(cost.secant_intercept)):
-        most = p_gen.times(cost.secant_slope).plus(cost.secant_intercept).total()
+        most = power.times(cost.secant_slope).plus(cost.secant_intercept).total()
         program.add_nonnegative(most.plus(-lower).times(1 / scale))
 
 

@@ -1,4 +1,4 @@
-"""Generator costs in a convex program: a convex function from below, and a straight line from above.
+"""Costs of powers in a convex program: a convex function from below, and a straight line from above.
 
 Quadratic costs and convex piecewise-linear ones are exact from below. Any other polynomial (a cubic, a concave cost) is
 replaced by tangents of its convex under-estimator f(p) + ½c(p − p_min)(p − p_max) with c = max(0, −min f″) (the αBB form).
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from gridveil.sectors.power.network import Generators
+from gridveil.sectors.power.costs import GeneratorCosts, joined_costs
+from gridveil.sectors.power.network import Grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,9 +45,8 @@ class ConvexCosts:
     """slope·p + intercept ≥ the cost between p_min and p_max; inf for a generator without finite limits."""
 
 
-def convex_costs(generator: Generators) -> ConvexCosts:
-    """Build the convex form of all generators' costs."""
-    cost, low, high = generator.cost, generator.p_min, generator.p_max
+def convex_costs(cost: GeneratorCosts, low: Floats, high: Floats) -> ConvexCosts:
+    """Build the convex form of the costs of powers between these limits."""
     polynomial = np.array(cost.polynomial)
     irregular = np.flatnonzero(np.any(polynomial[3:] != 0, axis=0) | (polynomial[2] < 0))
     tangents = [_tangents(Polynomial(polynomial[:, k]), low[k], high[k]) for k in irregular]
@@ -56,7 +56,7 @@ def convex_costs(generator: Generators) -> ConvexCosts:
     slack = np.zeros(len(low))
     slack[irregular] = [_bulge(Polynomial(polynomial[:, k]), low[k], high[k]) for k in irregular]
     line_level = np.searchsorted(levels, owner)
-    secant_slope, secant_intercept = _secants(polynomial, slack, generator)
+    secant_slope, secant_intercept = _secants(cost, polynomial, slack, low, high)
     level_lower, level_upper = _level_box(len(levels), line_level, lines, low[owner], high[owner])
     polynomial[:, irregular] = 0.0
     return ConvexCosts(
@@ -72,6 +72,35 @@ def convex_costs(generator: Generators) -> ConvexCosts:
         line_intercept=lines[:, 1],
         secant_slope=secant_slope,
         secant_intercept=secant_intercept,
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RelaxedPowers:
+    """The chosen powers: of generators (P), then of DC lines, then Q of generators where that has a cost."""
+
+    low: Floats
+    high: Floats
+    cost: GeneratorCosts
+    reactive: Ints
+    """Generators whose Q is among them."""
+
+    @property
+    def convex(self) -> ConvexCosts:
+        """The costs in convex form."""
+        return convex_costs(self.cost, self.low, self.high)
+
+
+def relaxed_powers(grid: Grid, p_low: Floats, p_high: Floats) -> RelaxedPowers:
+    """Build the chosen powers for these limits of active generation."""
+    generator, line = grid.generator, grid.dc_line
+    cost = generator.reactive_cost
+    reactive = np.union1d(np.flatnonzero(np.any(cost.polynomial != 0, axis=0)), cost.piecewise).astype(np.int64)
+    return RelaxedPowers(
+        low=np.concatenate([p_low, line.p_min, generator.q_min[reactive]]),
+        high=np.concatenate([p_high, line.p_max, generator.q_max[reactive]]),
+        cost=joined_costs(generator.cost, line.cost, cost.select(reactive)),
+        reactive=reactive,
     )
 
 
@@ -98,20 +127,20 @@ def _bulge(f: Polynomial, low: float, high: float) -> float:
     return _concavity(f, low, high) * (high - low) ** 2 / 8 if np.isfinite(high - low) else np.inf
 
 
-def _secants(polynomial: Floats, slack: Floats, generator: Generators) -> tuple[Floats, Floats]:
-    low, high = generator.p_min, generator.p_max
+def _secants(
+    cost: GeneratorCosts, polynomial: Floats, slack: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
     limited = np.isfinite(low) & np.isfinite(high)
     ends = [np.where(limited, end, 0.0) for end in (low, high)]
-    at_low, at_high = (_cost_at(polynomial, generator, end) for end in ends)
+    at_low, at_high = (_cost_at(polynomial, cost, end) for end in ends)
     width = ends[1] - ends[0]
     slope = np.where(width > 0, (at_high - at_low) / np.where(width > 0, width, 1.0), 0.0)
     intercept = np.maximum(at_low - slope * ends[0], at_high - slope * ends[1]) + slack
     return slope, np.where(limited, intercept, np.inf)
 
 
-def _cost_at(polynomial: Floats, generator: Generators, p: Floats) -> Floats:
+def _cost_at(polynomial: Floats, cost: GeneratorCosts, p: Floats) -> Floats:
     value = np.sum(polynomial * p ** np.arange(len(polynomial))[:, None], axis=0)
-    cost = generator.cost
     curve = np.full(len(p), -np.inf)
     np.maximum.at(curve, cost.line_generator, cost.line_slope * p[cost.line_generator] + cost.line_intercept)
     return np.asarray(value + np.where(np.isfinite(curve), curve, 0.0))

@@ -4,7 +4,8 @@ A voltage pair enters the AC model only through w_i = |V_i|², wr = Re(V_i·conj
 power flows are linear. The relaxation keeps wr² + wi² ≤ w_i·w_j and drops that angles add up to zero around loops. Like
 PowerModels' SOCWRPowerModel it adds, for each pair of buses, the two lifted nonlinear cuts of Coffrin, Hijazi and Van
 Hentenryck (arXiv:1512.04644); that model's limits on wr and wi follow from the cone, the cuts and the angle rows.
-Reactive generation has no cost, so the sum at each bus stands for its generators. Angles of reference buses have no image.
+Reactive generation without a cost is the sum at each bus. Angles of reference buses have no image. A compensator's b·|V|² is
+anything between b_min·w and b_max·w, and a limit on a current, |S|² ≤ current²·w, is a cone: both are exact in these variables.
 
 wr and w are nearly equal across a short line, and their difference times a large admittance is the flow: hopeless for a
 solver of limited precision. So the variables of a pair are the small quantities themselves, in a unit z of the pair's own:
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import Affine, ConicProgram
 from gridveil.sectors.power.network import Grid
-from gridveil.sectors.power.soc_costs import ConvexCosts
+from gridveil.sectors.power.soc_costs import ConvexCosts, RelaxedPowers, relaxed_powers
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -186,8 +187,9 @@ def generation_box(grid: Grid, load_min: Floats, load_max: Floats) -> tuple[Floa
     at_from, at_to = largest_flows(grid)
     flow = np.bincount(grid.from_bus, at_from, n) + np.bincount(grid.to_bus, at_to, n)
     shunt = np.abs(grid.bus.shunt.real) * grid.bus.v_max**2
-    most = flow + shunt + np.bincount(grid.load_bus, load_max, n)
-    least = -flow - shunt + np.bincount(grid.load_bus, load_min, n)
+    reach = flow + _dc_line_reach(grid)
+    most = reach + shunt + np.bincount(grid.load_bus, load_max, n)
+    least = -reach - shunt + np.bincount(grid.load_bus, load_min, n)
     low, high = generator.p_min, generator.p_max
     with np.errstate(invalid="ignore"):
         implied_high = (most - np.bincount(generator.bus, low, n))[generator.bus] + low
@@ -196,6 +198,14 @@ def generation_box(grid: Grid, load_min: Floats, load_max: Floats) -> tuple[Floa
         np.where(np.isneginf(low) & np.isfinite(implied_low), implied_low, low),
         np.where(np.isposinf(high) & np.isfinite(implied_high), implied_high, high),
     )
+
+
+def _dc_line_reach(grid: Grid) -> Floats:
+    """What DC lines can draw from a bus or feed into it at most."""
+    line, n = grid.dc_line, grid.n_bus
+    carried = np.maximum(np.abs(line.p_min), np.abs(line.p_max))
+    delivered = (1 - line.loss_1) * carried + np.abs(line.loss_0)
+    return np.asarray(np.bincount(line.from_bus, carried, n) + np.bincount(line.to_bus, delivered, n), dtype=float)
 
 
 def variable_voltage(grid: Grid, pairs: BusPairs) -> list[Block]:
@@ -276,19 +286,44 @@ def expression_ohms_law(grid: Grid, pairs: BusPairs, w: Affine, products: Produc
 
 
 def constraint_power_balance(
-    program: ConicProgram, grid: Grid, w: Affine, flows: RelaxedFlows, p_gen: Affine, load: tuple[Affine, Affine]
+    program: ConicProgram,
+    grid: Grid,
+    w: Affine,
+    flows: RelaxedFlows,
+    power: Affine,
+    reactive_of: Ints,
+    load: tuple[Affine, Affine],
 ) -> None:
-    """(7) and the reactive half of (5): what leaves a bus is what its generators, within their limits, give."""
-    n, generator = grid.n_bus, grid.generator
+    """(7) and the reactive half of (5): what leaves a bus is what its generators and other elements, within limits, give.
+
+    ``reactive_of`` are the generators whose Q is among the powers.
+    """
+    n, generator, line = grid.n_bus, grid.generator, grid.dc_line
+    n_gen, n_line = len(generator.bus), len(line.from_bus)
+    p_gen, carried = power.pick(np.arange(n_gen)), power.pick(n_gen + np.arange(n_line))
+    q_gen = power.pick(n_gen + n_line + np.arange(len(reactive_of)))
     active = flows.p_from.sum_at(grid.from_bus, n) + flows.p_to.sum_at(grid.to_bus, n)
     active += w.times(grid.bus.shunt.real) + load[0].sum_at(grid.load_bus, n)
-    program.add_zero(active - p_gen.sum_at(generator.bus, n))
+    active += carried.sum_at(line.from_bus, n)
+    delivered = carried.times(1 - line.loss_1).plus(-line.loss_0)
+    program.add_zero(active - p_gen.sum_at(generator.bus, n) - delivered.sum_at(line.to_bus, n))
     reactive = flows.q_from.sum_at(grid.from_bus, n) + flows.q_to.sum_at(grid.to_bus, n)
     reactive += w.times(-grid.bus.shunt.imag) + load[1].sum_at(grid.load_bus, n)
+    reactive = reactive - q_gen.sum_at(generator.bus[reactive_of], n)
     least, most = np.zeros(n), np.zeros(n)
-    np.add.at(least, generator.bus, generator.q_min)
-    np.add.at(most, generator.bus, generator.q_max)
-    constraint_between(program, reactive, least, most)
+    others = np.setdiff1d(np.arange(n_gen), reactive_of)
+    np.add.at(least, generator.bus[others], generator.q_min[others])
+    np.add.at(most, generator.bus[others], generator.q_max[others])
+    # A compensator gives b·w, whatever b: anything between its two limits times w.
+    compensator = grid.compensator
+    b_min, b_max = np.zeros(n), np.zeros(n)
+    np.add.at(b_min, compensator.bus, compensator.b_min)
+    np.add.at(b_max, compensator.bus, compensator.b_max)
+    chosen = b_min != b_max
+    constraint_between(program, (reactive - w.times(b_min)).pick(~chosen), least[~chosen], most[~chosen])
+    infinite = np.full(int(chosen.sum()), np.inf)
+    constraint_between(program, (reactive - w.times(b_min)).pick(chosen), least[chosen], infinite)
+    constraint_between(program, (reactive - w.times(b_max)).pick(chosen), -infinite, most[chosen])
 
 
 def constraint_thermal_limit(program: ConicProgram, grid: Grid, flows: RelaxedFlows) -> None:
@@ -300,28 +335,40 @@ def constraint_thermal_limit(program: ConicProgram, grid: Grid, flows: RelaxedFl
         program.add_cones(limit, p.pick(tight), q.pick(tight))
 
 
-def constraint_generation(program: ConicProgram, grid: Grid, p_gen: Affine) -> None:
-    """The active half of (5)."""
-    constraint_between(program, p_gen, grid.generator.p_min, grid.generator.p_max)
+def constraint_current_limit(program: ConicProgram, grid: Grid, flows: RelaxedFlows, w: Affine) -> None:
+    """|S|² ≤ current²·w at both ends, as ‖(2P, 2Q, c − c·w)‖ ≤ c + c·w with the limit c."""
+    limited = np.flatnonzero(np.isfinite(grid.current))
+    c = grid.current[limited]
+    ends = ((flows.p_from, flows.q_from, grid.from_bus), (flows.p_to, flows.q_to, grid.to_bus))
+    for p, q, bus in ends:
+        square = w.pick(bus[limited]).times(c)
+        head, difference = square.plus(c), square.times(-1.0).plus(c)
+        program.add_cones(head, p.pick(limited).times(2.0), q.pick(limited).times(2.0), difference)
 
 
-def constraint_cost_level(program: ConicProgram, cost: ConvexCosts, p_gen: Affine, level: Affine, scale: float) -> None:
+def constraint_powers(program: ConicProgram, power: Affine, stated: RelaxedPowers) -> None:
+    """The active half of (5), limits of DC lines, and the reactive half of (5) where reactive power has a cost."""
+    constraint_between(program, power, stated.low, stated.high)
+
+
+def constraint_cost_level(program: ConicProgram, cost: ConvexCosts, power: Affine, level: Affine, scale: float) -> None:
     """Each level, in units of ``scale``, is above all its lines."""
-    lines = p_gen.pick(cost.line_generator).times(cost.line_slope).plus(cost.line_intercept)
+    lines = power.pick(cost.line_generator).times(cost.line_slope).plus(cost.line_intercept)
     program.add_nonnegative(level.pick(cost.line_level) - lines.times(1 / scale))
 
 
-def cost_scale(grid: Grid, cost: ConvexCosts) -> float:
-    """A typical size of marginal costs in $/h per unit, for the solver's sake."""
-    largest = np.nan_to_num(np.maximum(np.abs(grid.generator.p_min), np.abs(grid.generator.p_max)), posinf=1.0)
+def cost_scale(cost: ConvexCosts, low: Floats, high: Floats) -> float:
+    """A typical size of marginal costs in $/h per unit between these limits, for the solver's sake."""
+    largest = np.nan_to_num(np.maximum(np.abs(low), np.abs(high)), posinf=1.0)
     marginal = np.abs(cost.linear) + 2 * cost.quadratic * largest
     return float(max(np.max(marginal, initial=0.0), np.max(np.abs(cost.line_slope), initial=0.0))) or 1.0
 
 
 def constraint_network(
-    program: ConicProgram, grid: Grid, pairs: BusPairs, v: Voltage, p_gen: Affine, load: tuple[Affine, Affine]
+    program: ConicProgram, grid: Grid, pairs: BusPairs, v: Voltage, power: Affine, load: tuple[Affine, Affine]
 ) -> None:
-    """Model 1 without its objective; ``load`` is (P, Q) of each site."""
+    """Model 1 without its objective; ``power`` is that of ``relaxed_powers``, ``load`` is (P, Q) of each site."""
+    stated = relaxed_powers(grid, grid.generator.p_min, grid.generator.p_max)
     products, by_i = expression_voltage_product(pairs, v), np.arange(len(pairs.i))
     wr, wi = products.real.pick(by_i), products.imaginary.pick(by_i)
     flows = expression_ohms_law(grid, pairs, v.w, products)
@@ -329,9 +376,10 @@ def constraint_network(
     constraint_voltage_product(program, pairs, v)
     constraint_angle_difference(program, pairs, wr, wi)
     constraint_lifted_cuts(program, grid, pairs, v.w, wr, wi)
-    constraint_power_balance(program, grid, v.w, flows, p_gen, load)
+    constraint_power_balance(program, grid, v.w, flows, power, stated.reactive, load)
     constraint_thermal_limit(program, grid, flows)
-    constraint_generation(program, grid, p_gen)
+    constraint_current_limit(program, grid, flows, v.w)
+    constraint_powers(program, power, stated)
 
 
 def constraint_between(program: ConicProgram, rows: Affine, lower: Floats, upper: Floats) -> None:

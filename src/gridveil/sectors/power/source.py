@@ -21,11 +21,14 @@ from gridveil.core.errors import InputError
 from gridveil.sectors.redaction import redact
 
 MATPOWER, PANDAPOWER, PYPSA, PSSE = "matpower", "pandapower-json", "pypsa-csv", "psse"
-WITH_LOAD_TABLE = (PSSE, "powermodels-json", "egret-json", PANDAPOWER, "powerworld", PYPSA)
+POWERMODELS = "powermodels-json"
+WITH_LOAD_TABLE = (PSSE, POWERMODELS, "egret-json", PANDAPOWER, "powerworld", PYPSA)
 """Formats that state each load in a row of its own, which powerio keeps when it holds zeros."""
 EXAMINED = (MATPOWER, *WITH_LOAD_TABLE)
 
 _TABLES_READ = {"bus", "load", "sgen", "gen", "ext_grid", "line", "trafo", "shunt", "storage", "dcline", "poly_cost"}
+CUT_BY_SWITCH = {"l": "line", "t": "trafo"}
+"""Tables of pandapower whose rows a switch of this kind can take out of service."""
 _NOT_EQUIPMENT = {"pwl_cost", "measurement", "controller", "characteristic", "group", "bus_geodata", "line_geodata"}
 _NOT_EQUIPMENT |= {"spline_characteristic_table", "trafo_characteristic_table", "q_capability_characteristic"}
 # Stricter than float(), which takes 1_000 and nan: what any reader takes for a number.
@@ -88,8 +91,8 @@ def _check_pandapower(path: Path) -> list[str]:
         count = 0 if table in _TABLES_READ else sum(_matters(table, row) for _, row in rows)
         if count and table == "switch":
             raise InputError(
-                f"{count} rows of the pandapower table switch are open or join two buses, which is not modelled; "
-                "switch the elements off and merge the buses (pandapower.toolbox.fuse_buses)"
+                f"{count} rows of the pandapower table switch have an impedance or are open at a three-winding transformer, "
+                "which is not modelled; set z_ohm to 0, or switch the transformer off"
             )
         if count:
             raise InputError(
@@ -103,7 +106,10 @@ def _check_pandapower(path: Path) -> list[str]:
 def _matters(table: str, row: Mapping[str, Any]) -> bool:
     """Whether a row of a table that powerio passes over changes the network."""
     if table == "switch":
-        return row.get("et") == "b" or row.get("closed") is not True
+        impedance = row.get("et") == "b" and row.get("closed") is True and bool(row.get("z_ohm"))
+        return impedance or (
+            row.get("et") not in CUT_BY_SWITCH and row.get("et") != "b" and row.get("closed") is not True
+        )
     return row.get("in_service", True) is not False
 
 
@@ -135,9 +141,32 @@ def _check_pypsa(folder: Path) -> None:
                 f"generator {number} (bus {row.get('bus')}): the file states no maximum active power; "
                 "add p_nom to generators.csv"
             )
+    for number, row in enumerate(_rows(folder / "links.csv"), start=1):
+        if not _NUMBER.fullmatch(row.get("p_nom") or ""):
+            raise InputError(f"link {number}: the file states no maximum active power; add p_nom to links.csv")
+    for number, row in enumerate(_rows(folder / "storage_units.csv"), start=1):
+        usual = {"p_min_pu": -1.0, "p_max_pu": 1.0, "marginal_cost": 0.0}
+        if any(row.get(name) and not _is_close(row[name], value) for name, value in usual.items()):
+            raise InputError(
+                f"storage unit {number}: its p_min_pu, p_max_pu or marginal_cost is not modelled; "
+                "use -1, 1 and 0, or replace it by a generator"
+            )
     active = [row for row in _rows(folder / "stores.csv") if (row.get("active") or "").lower() not in ("false", "0")]
     if active:
         raise InputError(f"{len(active)} rows of stores.csv are not modelled; remove them or make them inactive")
+
+
+def _is_close(word: str, value: float) -> bool:
+    return bool(_NUMBER.fullmatch(word)) and math.isclose(float(word), value)
+
+
+def link_costs(folder: Path, count: int) -> list[float]:
+    """Marginal cost of each row of links.csv, which powerio passes over."""
+    rows = _rows(folder / "links.csv")
+    words = [row.get("marginal_cost") or "0" for row in rows]
+    if len(rows) != count or not all(_NUMBER.fullmatch(word) for word in words):
+        raise InputError("links.csv: a marginal cost is not a number, or a row could not be read; correct it")
+    return [float(word) for word in words]
 
 
 def _rows(path: Path) -> Sequence[dict[str, str]]:

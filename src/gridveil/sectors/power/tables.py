@@ -32,7 +32,10 @@ class BusTable:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BranchTable:
-    """Lines and transformers: impedances in per unit, rate in MVA (0: no limit), angles in degrees, tap 0 means 1."""
+    """Lines and transformers: impedances in per unit, rate in MVA (0: no limit), angles in degrees, tap 0 means 1.
+
+    ``current`` is the limit of |I| as the apparent power in MVA at 1 p.u. voltage, 0 for none.
+    """
 
     from_id: Ints
     to_id: Ints
@@ -43,6 +46,7 @@ class BranchTable:
     g_to: Floats
     b_to: Floats
     rate: Floats
+    current: Floats
     tap: Floats
     shift: Floats
     angle_min: Floats
@@ -52,7 +56,7 @@ class BranchTable:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CostCurve:
-    """Cost of one generator in $/h for MW: polynomial coefficients, highest power first, or (MW, $/h) points."""
+    """Cost of one output in $/h for MW (or MVAr): polynomial coefficients, highest power first, or (MW, $/h) points."""
 
     polynomial: tuple[float, ...] = ()
     points: tuple[tuple[float, float], ...] = ()
@@ -69,6 +73,48 @@ class GeneratorTable:
     q_max: Floats
     in_service: Bools
     cost: tuple[CostCurve | None, ...]
+    reactive_cost: tuple[CostCurve | None, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DcLineTable:
+    """DC lines: limits in MW and MVAr, loss = loss_0 (MW) + loss_1 · (power drawn at the from end)."""
+
+    from_id: Ints
+    to_id: Ints
+    p_min: Floats
+    p_max: Floats
+    """Limits of the power drawn at the from end."""
+    loss_0: Floats
+    loss_1: Floats
+    q_from_min: Floats
+    q_from_max: Floats
+    q_to_min: Floats
+    q_to_max: Floats
+    in_service: Bools
+    cost: tuple[CostCurve | None, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StorageTable:
+    """Storage units as injections: limits in MW (negative: charging) and MVAr."""
+
+    bus_id: Ints
+    p_min: Floats
+    p_max: Floats
+    q_min: Floats
+    q_max: Floats
+    in_service: Bools
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CompensatorTable:
+    """Static var compensators: limits of the reactive power fed at 1 p.u. voltage, in MVAr."""
+
+    bus_id: Ints
+    b_min: Floats
+    b_max: Floats
+    in_service: Bools
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,6 +139,9 @@ class PowerTables:
     branch: BranchTable
     generator: GeneratorTable
     load: LoadTable
+    dc_line: DcLineTable
+    storage: StorageTable
+    compensator: CompensatorTable
     file_format: str
     notes: tuple[str, ...]
     sites_declared: bool

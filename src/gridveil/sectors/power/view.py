@@ -50,7 +50,9 @@ def _facts(network: PowerNetwork, sites: Sites, before: PowerState, after: Power
     demand = [float(values[network.served].real.sum()) for values in (sites.true, sites.released)]
     generation = [float(state.generation.real.sum()) for state in (before, after)]
     lost = [made - used for made, used in zip(generation, demand, strict=True)]
-    rows = (("Total demand", demand), ("Total generation", generation), ("Losses and shunts", lost))
+    rows = [("Total demand", demand), ("Total generation", generation), ("Losses and shunts", lost)]
+    if len(before.dc_power):
+        rows.append(("Power over DC lines", [float(np.abs(state.dc_power).sum()) for state in (before, after)]))
     facts = [(name, f"{number(first)} → {number(second)} MW") for name, (first, second) in rows]
     fullest = [_most(state.loading) for state in (before, after)]
     if np.any(np.isfinite(fullest)):
@@ -61,10 +63,11 @@ def _facts(network: PowerNetwork, sites: Sites, before: PowerState, after: Power
 
 
 def _generators(network: PowerNetwork, names: list[str], before: PowerState, after: PowerState) -> Tab:
-    generator, base = network.grid.generator, network.base_mva
-    at = [names[bus] for bus in generator.bus]
+    grid, base = network.grid, network.base_mva
+    units = slice(grid.n_unit)
+    at = [names[bus] for bus in grid.generator.bus[units]]
     first, second = before.generation, after.generation
-    limits = base * generator.p_min, base * generator.p_max
+    limits = base * grid.generator.p_min[units], base * grid.generator.p_max[units]
     figure = BarsBeforeAndAfter(
         title="Active power of generators",
         labels=at,
@@ -150,7 +153,7 @@ def _view(
     place = np.flatnonzero(on)
     v_before, v_after = np.full((2, n), np.nan)
     v_before[place], v_after[place] = before.voltage, after.voltage
-    at_generator = place[grid.generator.bus]
+    at_generator = place[grid.generator.bus[: grid.n_unit]]
     g_before, g_after = (_at_buses(state.generation, at_generator, n) for state in (before, after))
     supplied = np.bincount(at_generator, minlength=n) > 0
     details = []

@@ -10,20 +10,33 @@ import csv
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import powerio
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.sectors.power.tables import BranchTable, BusTable, CostCurve, GeneratorTable, Ints
+from gridveil.sectors.power.tables import (
+    BranchTable,
+    BusTable,
+    CompensatorTable,
+    DcLineTable,
+    GeneratorTable,
+    Ints,
+    StorageTable,
+)
+from gridveil.sectors.power.write_elements import (
+    Row,
+    cost_row,
+    dc_line_rows,
+    number,
+    storage_rows,
+    with_matpower_tables,
+    write_links,
+)
 
 IR_SCHEMA, IR_VERSION = "pio-ir", 2
-DIGITS = 12  # significant digits written, so that a change of unit and back leaves no trace
 FALLBACK_FORMAT = "matpower"
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,6 +47,9 @@ class PublicTables:
     bus: BusTable
     branch: BranchTable
     generator: GeneratorTable
+    dc_line: DcLineTable
+    storage: StorageTable
+    compensator: CompensatorTable
     load_bus_id: Ints
     load_in_service: NDArray[np.bool_]
     load_power: NDArray[np.complex128]
@@ -59,11 +75,11 @@ def write_power_network(tables: PublicTables, folder: Path, file_format: str, *,
     module = powerio.deserialize(json.dumps(_document(tables, title)).encode())
     powerio.emit(module, file_format, str(target))
     if information.token in MENDED:
-        MENDED[information.token](target)
+        MENDED[information.token](target, tables)
     return target
 
 
-def _drop_old_load_columns(path: Path) -> None:
+def _drop_old_load_columns(path: Path, tables: PublicTables) -> None:
     """Remove columns of pandapower 2 that duplicate their successors: pandapower 3 refuses a file with both."""
     document = json.loads(path.read_text())
     table = document["_object"]["load"]
@@ -75,9 +91,18 @@ def _drop_old_load_columns(path: Path) -> None:
     path.write_text(json.dumps(document))
 
 
-def _drop_fixed_dispatch(folder: Path) -> None:
-    """Remove the neutral set-points: PyPSA 1.4 takes 0 MW in ``p_set`` as a dispatch that must be kept."""
-    path = folder / "generators.csv"
+def _mend_pypsa(folder: Path, tables: PublicTables) -> None:
+    """Add the links that powerio leaves out, and remove the neutral set-points.
+
+    PyPSA 1.4 takes 0 MW in ``p_set`` as a dispatch that must be kept.
+    """
+    write_links(folder / "links.csv", tables.dc_line)
+    for name in ("generators.csv", "storage_units.csv"):
+        if (folder / name).exists():
+            _drop_fixed_dispatch(folder / name)
+
+
+def _drop_fixed_dispatch(path: Path) -> None:
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     names = [name for name in rows[0] if name != "p_set"] if rows else []
@@ -87,8 +112,12 @@ def _drop_fixed_dispatch(folder: Path) -> None:
         writer.writerows(rows)
 
 
+def _add_matpower_tables(path: Path, tables: PublicTables) -> None:
+    path.write_text(with_matpower_tables(path.read_text(), tables.branch, tables.generator, tables.compensator))
+
+
 OLD_LOAD_COLUMNS = ("const_z_percent", "const_i_percent")
-MENDED = {"pandapower-json": _drop_old_load_columns, "pypsa-csv": _drop_fixed_dispatch}
+MENDED = {"pandapower-json": _drop_old_load_columns, "pypsa-csv": _mend_pypsa, "matpower": _add_matpower_tables}
 
 
 def _document(tables: PublicTables, title: str) -> Row:
@@ -96,7 +125,7 @@ def _document(tables: PublicTables, title: str) -> Row:
     empty: list[Row] = []
     data: Row = {
         "name": title,
-        "base_mva": _number(tables.base_mva),
+        "base_mva": number(tables.base_mva),
         "base_frequency": 60.0,
         "case_metadata": {},
         "generated_uids": [],
@@ -104,11 +133,11 @@ def _document(tables: PublicTables, title: str) -> Row:
         "loads": _loads(tables),
         "shunts": _shunts(tables.bus),
         "static_var_compensators": empty,
-        "branches": _branches(tables.branch),
+        "branches": _branches(tables.branch, tables.base_mva),
         "switches": empty,
         "generators": _generators(tables),
-        "storage": empty,
-        "hvdc": empty,
+        "storage": storage_rows(tables.storage),
+        "hvdc": dc_line_rows(tables.dc_line),
         "transformers_3w": empty,
         "areas": empty,
         "solver": None,
@@ -128,9 +157,9 @@ def _buses(tables: PublicTables) -> list[Row]:
             "kind": _kind(bool(bus.isolated[i]), bool(bus.reference[i]), int(bus.id[i]) in supplied),
             "vm": 1.0,
             "va": 0.0,
-            "base_kv": _number(bus.base_kv[i]),
-            "vmax": _number(bus.v_max[i]),
-            "vmin": _number(bus.v_min[i]),
+            "base_kv": number(bus.base_kv[i]),
+            "vmax": number(bus.v_max[i]),
+            "vmin": number(bus.v_min[i]),
             "evhi": None,
             "evlo": None,
             "area": int(bus.area[i]),
@@ -155,8 +184,8 @@ def _loads(tables: PublicTables) -> list[Row]:
     return [
         {
             "bus": int(tables.load_bus_id[i]),
-            "p": _number(power.real),
-            "q": _number(power.imag),
+            "p": number(power.real),
+            "q": number(power.imag),
             "voltage_model": None,
             "in_service": bool(tables.load_in_service[i]),
             "uid": f"load-{i + 1}",
@@ -170,8 +199,8 @@ def _shunts(bus: BusTable) -> list[Row]:
     return [
         {
             "bus": int(bus.id[i]),
-            "g": _number(bus.shunt_g[i]),
-            "b": _number(bus.shunt_b[i]),
+            "g": number(bus.shunt_g[i]),
+            "b": number(bus.shunt_b[i]),
             "in_service": True,
             "section_count": None,
             "uid": f"shunt-{bus.id[i]}",
@@ -181,25 +210,25 @@ def _shunts(bus: BusTable) -> list[Row]:
     ]
 
 
-def _branches(branch: BranchTable) -> list[Row]:
+def _branches(branch: BranchTable, base_mva: float) -> list[Row]:
     return [
         {
             "from": int(branch.from_id[i]),
             "to": int(branch.to_id[i]),
-            "r": _number(branch.r[i]),
-            "x": _number(branch.x[i]),
-            "b": _number(branch.b_from[i] + branch.b_to[i]),
+            "r": number(branch.r[i]),
+            "x": number(branch.x[i]),
+            "b": number(branch.b_from[i] + branch.b_to[i]),
             "charging": _charging(branch, i),
-            "rate_a": _number(branch.rate[i]),
+            "rate_a": number(branch.rate[i]),
             "rate_b": 0.0,
             "rate_c": 0.0,
             "rating_sets": [],
-            "current_ratings": None,
-            "tap": _number(branch.tap[i]),
-            "shift": _number(branch.shift[i]),
+            "current_ratings": _current_ratings(branch.current[i] / base_mva),
+            "tap": number(branch.tap[i]),
+            "shift": number(branch.shift[i]),
             "in_service": bool(branch.in_service[i]),
-            "angmin": _number(branch.angle_min[i]),
-            "angmax": _number(branch.angle_max[i]),
+            "angmin": number(branch.angle_min[i]),
+            "angmax": number(branch.angle_max[i]),
             "control": None,
             "solution": None,
             "uid": f"branch-{i + 1}",
@@ -209,12 +238,17 @@ def _branches(branch: BranchTable) -> list[Row]:
     ]
 
 
+def _current_ratings(limit: float) -> Row | None:
+    """Per unit: powerio passes them on to PowerModels JSON, the only format that it writes them to, as they are."""
+    return {"c_rating_a": number(limit), "c_rating_b": 0.0, "c_rating_c": 0.0} if limit else None
+
+
 def _charging(branch: BranchTable, i: int) -> Row | None:
     """Admittances of the two ends, needed only where they differ or conduct."""
     ends = {"g_fr": branch.g_from[i], "b_fr": branch.b_from[i], "g_to": branch.g_to[i], "b_to": branch.b_to[i]}
     if ends["g_fr"] == ends["g_to"] == 0 and ends["b_fr"] == ends["b_to"]:
         return None
-    return {name: _number(value) for name, value in ends.items()}
+    return {name: number(value) for name, value in ends.items()}
 
 
 def _generators(tables: PublicTables) -> list[Row]:
@@ -225,14 +259,14 @@ def _generators(tables: PublicTables) -> list[Row]:
             "energy_source": "other",
             "pg": 0.0,
             "qg": 0.0,
-            "pmax": _number(generator.p_max[i]),
-            "pmin": _number(generator.p_min[i]),
-            "qmax": _number(generator.q_max[i]),
-            "qmin": _number(generator.q_min[i]),
+            "pmax": number(generator.p_max[i]),
+            "pmin": number(generator.p_min[i]),
+            "qmax": number(generator.q_max[i]),
+            "qmin": number(generator.q_min[i]),
             "vg": 1.0,
-            "mbase": _number(tables.base_mva),
+            "mbase": number(tables.base_mva),
             "in_service": bool(generator.in_service[i]),
-            "cost": _cost(generator.cost[i]),
+            "cost": cost_row(generator.cost[i]),
             "caps": {},
             "voltage_regulation_on": True,
             "regulated_bus": None,
@@ -240,23 +274,3 @@ def _generators(tables: PublicTables) -> list[Row]:
         }
         for i in range(len(generator.bus_id))
     ]
-
-
-def _cost(curve: CostCurve | None) -> Row | None:
-    if curve is None:
-        return None
-    values = [v for point in curve.points for v in point] if curve.points else list(curve.polynomial)
-    return {
-        "model": 1 if curve.points else 2,
-        "startup": 0.0,
-        "shutdown": 0.0,
-        "ncost": len(curve.points) or len(curve.polynomial),
-        "coeffs": [_number(value) for value in values],
-    }
-
-
-def _number(value: float) -> float | str:
-    """Round away the noise of unit conversions; the document spells infinity out, as JSON has none."""
-    if np.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return float(f"{value:.{DIGITS}g}")

@@ -30,6 +30,7 @@ def assemble(problem: Problem, point: Iterate, values: Values, system: System) -
     system.gradient_x[:] = 0.0
     _add_branches(grid, point, values, system)
     _add_buses(grid, point, system)
+    _add_tied(grid, problem.local, point, system)
     _clear_fixed(grid, problem.pattern, system)
     _fill_local(problem.local, point, system)
 
@@ -44,7 +45,7 @@ def _add_branches(grid: GridData, point: Iterate, values: Values, system: System
         i, j = grid.branch_from[b], grid.branch_to[b]
         cos, sin = values.trig[b, 0], values.trig[b, 1]
         vf, vt = point.x[i, 1], point.x[j, 1]
-        flow, product, scale = grid.flow[b], vf * vt, grid.flow_scale[b]
+        flow, product, scale, current = grid.flow[b], vf * vt, grid.flow_scale[b], grid.current_squared[b]
         pf = flow_value(flow, 0, vf, product, cos, sin)
         qf = flow_value(flow, 1, vf, product, cos, sin)
         pt = flow_value(flow, 2, vt, product, cos, sin)
@@ -56,20 +57,20 @@ def _add_branches(grid: GridData, point: Iterate, values: Values, system: System
         # Gradients of the two flow limits.
         lf_a, lf_f, lf_t = (
             2.0 * scale * (pf * pf_a + qf * qf_a),
-            2.0 * scale * (pf * pf_f + qf * qf_f),
+            2.0 * scale * (pf * pf_f + qf * qf_f - current * vf),
             2.0 * scale * (pf * pf_t + qf * qf_t),
         )
         lt_a, lt_f, lt_t = (
             2.0 * scale * (pt * pt_a + qt * qt_a),
             2.0 * scale * (pt * pt_f + qt * qt_f),
-            2.0 * scale * (pt * pt_t + qt * qt_t),
+            2.0 * scale * (pt * pt_t + qt * qt_t - current * vt),
         )
         stored = system.limit_gradient[b]
         stored[0, 0], stored[0, 1], stored[0, 2] = lf_a, lf_f, lf_t
         stored[1, 0], stored[1, 1], stored[1, 2] = lt_a, lt_f, lt_t
         at_from, at_to = b, n_branch + b
         above, below = 2 * n_branch + b, 3 * n_branch + b
-        # Curvature: the balances and the products inside |S|², the squares inside |S|², the barrier of the limits.
+        # Curvature: the balances and the products inside |S|², the squares inside |S|² and |V|², the barrier of the limits.
         twice_from, twice_to = 2.0 * scale * limit[at_from], 2.0 * scale * limit[at_to]
         flow_weights = (
             price[i, 0] + twice_from * pf,
@@ -93,9 +94,9 @@ def _add_branches(grid: GridData, point: Iterate, values: Values, system: System
         h_aa += _congruence(weight, by_a, by_a) + stiff_angle
         h_af += _congruence(weight, by_a, by_f)
         h_at += _congruence(weight, by_a, by_t)
-        h_ff += _congruence(weight, by_f, by_f)
+        h_ff += _congruence(weight, by_f, by_f) - twice_from * current
         h_ft += _congruence(weight, by_f, by_t)
-        h_tt += _congruence(weight, by_t, by_t)
+        h_tt += _congruence(weight, by_t, by_t) - twice_to * current
         block = system.diag[i]
         block[0, 0] += h_aa
         block[1, 0] += h_af
@@ -175,6 +176,23 @@ def _add_buses(grid: GridData, point: Iterate, system: System) -> None:
 
 
 @compiled
+def _add_tied(grid: GridData, local: LocalData, point: Iterate, system: System) -> None:
+    """Entries of S of tied variables, and what a compensator's b v² adds to the block of its bus."""
+    for t in range(len(local.tied)):
+        sign = system.tied_sign[t]
+        if local.tied_block[t] >= 0:
+            sign[0], sign[1] = local.tied_gain[t, 0], local.tied_gain[t, 1]
+            continue
+        bus, susceptance = local.tied_bus[t, 0], point.u[local.tied[t]]
+        v, price, block = point.x[bus, 1], point.price[bus, 1], system.diag[bus]
+        sign[0], sign[1] = v * v, 0.0 if grid.fixed[bus, 1] else 2.0 * price * v
+        system.gradient_x[bus, 1] -= 2.0 * price * susceptance * v
+        block[1, 1] -= 2.0 * price * susceptance
+        block[1, 3] -= 2.0 * susceptance * v
+        block[3, 1] -= 2.0 * susceptance * v
+
+
+@compiled
 def _clear_fixed(grid: GridData, pattern: Pattern, system: System) -> None:
     """Make row and column of each fixed variable those of the identity."""
     for i in range(len(grid.fixed)):
@@ -211,6 +229,13 @@ def _fill_local(local: LocalData, point: Iterate, system: System) -> None:
         if local.high[k] < inf:
             curvature += point.u_bound[k, 1] / (local.high[k] - u[k])
         system.curvature_u[k] = curvature
+    for t in range(len(local.tied)):
+        k, first, second = local.tied[t], local.tied_bus[t, 0], local.tied_bus[t, 1]
+        if local.tied_block[t] >= 0:
+            fed = local.tied_gain[t, 0] * point.price[first, 0] + local.tied_gain[t, 1] * point.price[second, 0]
+        else:
+            fed = point.price[first, 1] * point.x[first, 1] * point.x[first, 1]
+        system.gradient_u[k] -= fed
     for r in range(n_rows):
         above = len(point.limit) - 2 * n_rows + r
         below = above + n_rows
@@ -235,10 +260,27 @@ def local_pivot(curvature: float, shift: float) -> float:
 
 
 @compiled
+def _eliminate_tied(local: LocalData, system: System, t: int, pivot: float) -> None:
+    """Subtract the rank-one matrix that a tied variable leaves: over two buses, or within the block of one."""
+    diag, sign = system.pivots, system.tied_sign[t]
+    first, second = local.tied_bus[t, 0], local.tied_bus[t, 1]
+    a, b = local.tied_row[t, 0], local.tied_row[t, 1]
+    diag[first, a, a] -= sign[0] * sign[0] / pivot
+    diag[second, b, b] -= sign[1] * sign[1] / pivot
+    cross = sign[0] * sign[1] / pivot
+    if local.tied_block[t] >= 0:
+        system.work_upper[local.tied_block[t], a, b] -= cross
+    else:
+        diag[first, a, b] -= cross
+        diag[first, b, a] -= cross
+
+
+@compiled
 def condense(grid: GridData, local: LocalData, system: System, shift: float) -> int:
-    """Eliminate the local variables into ``pivots``, ``border`` and ``corner``; return their negative pivots."""
+    """Eliminate the local variables into ``pivots``, ``work_upper``, ``border`` and ``corner``; return their negative pivots."""
     diag = system.pivots
     copy_blocks(system.diag, diag)
+    copy_blocks(system.upper, system.work_upper)
     for i in range(len(diag)):
         for c in range(2):
             if not grid.fixed[i, c]:
@@ -248,7 +290,9 @@ def condense(grid: GridData, local: LocalData, system: System, shift: float) -> 
     for k in range(len(local.bus)):
         pivot = local_pivot(system.curvature_u[k], shift)
         negative += pivot < 0.0
-        diag[local.bus[k], 2 + local.row[k], 2 + local.row[k]] -= 1.0 / pivot
+        diag[local.bus[k], 2 + local.row[k], 2 + local.row[k]] -= local.sign[k] * local.sign[k] / pivot
+    for t in range(len(local.tied)):
+        _eliminate_tied(local, system, t, local_pivot(system.curvature_u[local.tied[t]], shift))
     n_rows = len(local.row_low)
     system.border[:] = 0.0
     for r in range(n_rows):
@@ -262,4 +306,9 @@ def condense(grid: GridData, local: LocalData, system: System, shift: float) -> 
         for k in range(len(local.bus)):
             pivot = local_pivot(system.curvature_u[k], shift)
             system.border[r, local.bus[k], 2 + local.row[k]] += local.sign[k] * system.row_gradient[r, k] / pivot
+        for t in range(len(local.tied)):
+            k = local.tied[t]
+            share = system.row_gradient[r, k] / local_pivot(system.curvature_u[k], shift)
+            for end in range(2):
+                system.border[r, local.tied_bus[t, end], local.tied_row[t, end]] += system.tied_sign[t, end] * share
     return negative

@@ -188,20 +188,24 @@ def _warmest(own: WarmStart | None, last: WarmStart | None, d: Vector) -> WarmSt
 
 
 def _program_x(arrays: OpfArrays, solution: Solution) -> Vector:
-    """A solution as the program's x: angles, magnitudes, generation, and the level of piecewise-linear costs."""
-    piecewise = np.unique(arrays.line_gen)
+    """A solution as the program's x: voltages, generation, DC lines, compensators, and levels of piecewise-linear costs."""
+    piecewise, outputs = np.unique(arrays.line_output), np.concatenate([solution.pg, solution.qg, solution.dc])
     level = np.full(len(piecewise), -np.inf)
-    lines = arrays.line_slope * solution.pg[arrays.line_gen] + arrays.line_intercept
-    np.maximum.at(level, np.searchsorted(piecewise, arrays.line_gen), lines)
-    return np.concatenate([solution.va, solution.vm, solution.pg, solution.qg, level])
+    lines = arrays.line_slope * outputs[arrays.line_output] + arrays.line_intercept
+    np.maximum.at(level, np.searchsorted(piecewise, arrays.line_output), lines)
+    return np.concatenate([solution.va, solution.vm, outputs, solution.susceptance, level])
 
 
 def _primal(solver: StructuredSolver, x: Vector, d: Vector) -> WarmStart:
-    """A program's x (angles, magnitudes, generation, and what else there is) at d as a start without multipliers."""
-    n_bus, n_gen = solver.arrays.n_bus, len(solver.arrays.gen_bus)
-    va, vm, pg, qg, _ = np.split(x, np.cumsum([n_bus, n_bus, n_gen, n_gen]))
+    """A program's x, laid out as in ``_program_x``, at d as a start without multipliers."""
+    arrays = solver.arrays
+    n_outputs = 2 * len(arrays.gen_bus) + len(arrays.dc_from)
+    sizes = [arrays.n_bus, arrays.n_bus, n_outputs, len(arrays.svc_bus)]
+    va, vm, outputs, susceptance, _ = np.split(x, np.cumsum(sizes))
     demand_p, demand_q = _halves(d)
-    return solver.start_from(va=va, vm=vm, pg=pg, qg=qg, demand_p=demand_p, demand_q=demand_q)
+    return solver.start_from(
+        va=va, vm=vm, outputs=outputs, susceptance=susceptance, demand_p=demand_p, demand_q=demand_q
+    )
 
 
 def _halves(d: Vector) -> tuple[Vector, Vector]:

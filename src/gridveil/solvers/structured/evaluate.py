@@ -26,6 +26,13 @@ def evaluate(grid: GridData, local: LocalData, point: Iterate, values: Values) -
         balance[i, 1] = local.fixed_draw[i, 1] + grid.shunt[i, 1] * v2
     for k in range(len(point.u)):
         balance[local.bus[k], local.row[k]] -= local.sign[k] * point.u[k]
+    for t in range(len(local.tied)):
+        first, second, value = local.tied_bus[t, 0], local.tied_bus[t, 1], point.u[local.tied[t]]
+        if local.tied_block[t] >= 0:
+            balance[first, 0] -= local.tied_gain[t, 0] * value
+            balance[second, 0] -= local.tied_gain[t, 1] * value
+        else:
+            balance[first, 1] -= value * x[first, 1] * x[first, 1]
     n_branch = len(grid.branch_from)
     for b in range(n_branch):
         i, j = grid.branch_from[b], grid.branch_to[b]
@@ -42,9 +49,9 @@ def evaluate(grid: GridData, local: LocalData, point: Iterate, values: Values) -
         balance[i, 1] += q_from
         balance[j, 0] += p_to
         balance[j, 1] += q_to
-        scale, square = grid.flow_scale[b], grid.rate_squared[b]
-        limit[b] = scale * (p_from * p_from + q_from * q_from - square)
-        limit[n_branch + b] = scale * (p_to * p_to + q_to * q_to - square)
+        scale, square, current = grid.flow_scale[b], grid.rate_squared[b], grid.current_squared[b]
+        limit[b] = scale * (p_from * p_from + q_from * q_from - square - current * vf * vf)
+        limit[n_branch + b] = scale * (p_to * p_to + q_to * q_to - square - current * vt * vt)
         limit[2 * n_branch + b] = angle - grid.angle_high[b]
         limit[3 * n_branch + b] = grid.angle_low[b] - angle
     n_bus, n_rows = len(x), len(local.row_low)

@@ -35,6 +35,8 @@ class Candidate:
     vm: Floats
     pg: Floats
     qg: Floats
+    dc: Floats
+    susceptance: Floats
     demand_p: Floats
     demand_q: Floats
     cost: float
@@ -55,6 +57,7 @@ class _Ends:
     mutual: Complexes
     power: Complexes
     rate: Floats
+    current: Floats
 
 
 def check(arrays: OpfArrays, task: Task, answer: Candidate) -> Residuals:
@@ -64,7 +67,7 @@ def check(arrays: OpfArrays, task: Task, answer: Candidate) -> Residuals:
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         ends = _ends(arrays, answer)
-        cost, cost_slope_low, cost_slope_high = _generation_cost(arrays, answer.pg)
+        cost, cost_slope_low, cost_slope_high = _generation_cost(arrays, _outputs(answer))
         rows = _dense_rows(task, answer)
         idle = answer.cost - cost
         stationarity, scale = _stationarity(arrays, task, answer, ends, cost_slope_low, cost_slope_high)
@@ -83,7 +86,13 @@ def _ends(arrays: OpfArrays, answer: Candidate) -> _Ends:
     own = at_near * np.conj(np.concatenate([arrays.y_ff, arrays.y_tt]) * at_near)
     mutual = at_near * np.conj(np.concatenate([arrays.y_ft, arrays.y_tf]) * voltage[far])
     return _Ends(
-        near=near, far=far, own=own, mutual=mutual, power=own + mutual, rate=np.concatenate([arrays.rate, arrays.rate])
+        near=near,
+        far=far,
+        own=own,
+        mutual=mutual,
+        power=own + mutual,
+        rate=np.concatenate([arrays.rate, arrays.rate]),
+        current=np.concatenate([arrays.current, arrays.current]),
     )
 
 
@@ -92,26 +101,34 @@ def _balance(arrays: OpfArrays, answer: Candidate, ends: _Ends) -> Complexes:
     np.add.at(mismatch, ends.near, ends.power)
     np.add.at(mismatch, arrays.load_bus, answer.demand_p + 1j * answer.demand_q)
     np.subtract.at(mismatch, arrays.gen_bus, answer.pg + 1j * answer.qg)
+    np.subtract.at(mismatch, arrays.svc_bus, 1j * answer.susceptance * answer.vm[arrays.svc_bus] ** 2)
+    np.add.at(mismatch, arrays.dc_from, answer.dc)
+    np.subtract.at(mismatch, arrays.dc_to, answer.dc - arrays.dc_loss_0 - arrays.dc_loss_1 * answer.dc)
     return mismatch
 
 
-def _generation_cost(arrays: OpfArrays, pg: Floats) -> tuple[float, Floats, Floats]:
-    """Total cost, and the slopes of each generator's cost to the left and to the right of its output."""
-    smooth = arrays.cost_1 + 2 * arrays.cost_2 * pg
+def _outputs(answer: Candidate) -> Floats:
+    """All powers that a cost can be stated for."""
+    return np.concatenate([answer.pg, answer.qg, answer.dc])
+
+
+def _generation_cost(arrays: OpfArrays, power: Floats) -> tuple[float, Floats, Floats]:
+    """Total cost, and the slopes of each output's cost to its left and to its right."""
+    smooth = arrays.cost_1 + 2 * arrays.cost_2 * power
     low, high = smooth.copy(), smooth.copy()
-    cost = float(np.sum(arrays.cost_0 + (arrays.cost_1 + arrays.cost_2 * pg) * pg))
-    for k in set(arrays.line_gen.tolist()):
-        mine = arrays.line_gen == k
+    cost = float(np.sum(arrays.cost_0 + (arrays.cost_1 + arrays.cost_2 * power) * power))
+    for k in set(arrays.line_output.tolist()):
+        mine = arrays.line_output == k
         slope, intercept = arrays.line_slope[mine], arrays.line_intercept[mine]
-        cost += float(np.max(slope * pg[k] + intercept))
-        low[k] += slope[np.argmax(slope * (pg[k] - CORNER) + intercept)]
-        high[k] += slope[np.argmax(slope * (pg[k] + CORNER) + intercept)]
+        cost += float(np.max(slope * power[k] + intercept))
+        low[k] += slope[np.argmax(slope * (power[k] - CORNER) + intercept)]
+        high[k] += slope[np.argmax(slope * (power[k] + CORNER) + intercept)]
     return cost, low, high
 
 
 def _misstated(arrays: OpfArrays, task: Task, idle: float, cost: float) -> float:
     """How wrong the stated cost is, relative to the cost: it may exceed that of generation only as an idle level."""
-    may_idle = len(arrays.line_gen) > 0 and not isinstance(task, Dispatch) and has_band(task)
+    may_idle = len(arrays.line_output) > 0 and not isinstance(task, Dispatch) and has_band(task)
     return max(-idle, 0.0 if may_idle else idle) / max(1.0, abs(cost))
 
 
@@ -150,6 +167,7 @@ def _infeasibility(
         np.abs(mismatch.real),
         np.abs(mismatch.imag),
         np.abs(ends.power) - ends.rate,
+        np.abs(ends.power) / answer.vm[ends.near] - ends.current,
         across - arrays.angle_max,
         arrays.angle_min - across,
         answer.vm - arrays.v_max,
@@ -158,6 +176,10 @@ def _infeasibility(
         arrays.p_min - answer.pg,
         answer.qg - arrays.q_max,
         arrays.q_min - answer.qg,
+        answer.dc - arrays.dc_max,
+        arrays.dc_min - answer.dc,
+        answer.susceptance - arrays.svc_max,
+        arrays.svc_min - answer.susceptance,
         np.abs(answer.va[arrays.reference]),
     ]
     violations += [np.array([low - value, value - high]) / measure for value, low, high, measure in rows.values()]
@@ -202,17 +224,34 @@ def _stationarity(
     np.add.at(by_magnitude, ends.near, by_own + by_mutual.real)
     np.add.at(by_magnitude, ends.far, by_mutual.real)
     by_magnitude /= answer.vm
-    by_magnitude += 2 * answer.vm * (arrays.shunt_g * multipliers.price_p - arrays.shunt_b * multipliers.price_q)
+    susceptance = arrays.shunt_b.copy()
+    np.add.at(susceptance, arrays.svc_bus, answer.susceptance)
+    by_magnitude += 2 * answer.vm * (arrays.shunt_g * multipliers.price_p - susceptance * multipliers.price_q)
+    # A limit on the current allows more power at a higher voltage.
+    eased = np.concatenate([multipliers.flow_from, multipliers.flow_to]) * _squares(ends.current) * answer.vm[ends.near]
+    np.subtract.at(by_magnitude, ends.near, 2 * eased)
     by_angle[arrays.reference] = 0.0
     cost_weight = 1.0 if isinstance(task, Dispatch) else multipliers.rows.get("cost", 0.0)
-    to_left, to_right = (cost_weight * slope - multipliers.price_p[arrays.gen_bus] for slope in (slope_low, slope_high))
+    received = multipliers.price_p[arrays.dc_to] * (1 - arrays.dc_loss_1) - multipliers.price_p[arrays.dc_from]
+    worth = np.concatenate([multipliers.price_p[arrays.gen_bus], multipliers.price_q[arrays.gen_bus], received])
+    to_left, to_right = (cost_weight * slope - worth for slope in (slope_low, slope_high))
     # At a corner of the cost any slope between the two will do.
-    by_p = np.maximum(np.minimum(to_left, to_right), 0.0) + np.minimum(np.maximum(to_left, to_right), 0.0)
+    by_output = np.maximum(np.minimum(to_left, to_right), 0.0) + np.minimum(np.maximum(to_left, to_right), 0.0)
     worst = [
         np.abs(by_angle),
         _pushed(by_magnitude, answer.vm, arrays.v_min, arrays.v_max),
-        _pushed(by_p, answer.pg, arrays.p_min, arrays.p_max),
-        _pushed(-multipliers.price_q[arrays.gen_bus], answer.qg, arrays.q_min, arrays.q_max),
+        _pushed(
+            by_output,
+            _outputs(answer),
+            np.concatenate([arrays.p_min, arrays.q_min, arrays.dc_min]),
+            np.concatenate([arrays.p_max, arrays.q_max, arrays.dc_max]),
+        ),
+        _pushed(
+            -multipliers.price_q[arrays.svc_bus] * answer.vm[arrays.svc_bus] ** 2,
+            answer.susceptance,
+            arrays.svc_min,
+            arrays.svc_max,
+        ),
         # Multipliers of inequalities must not be negative.
         -multipliers.flow_from,
         -multipliers.flow_to,
@@ -253,7 +292,7 @@ def _products(
     flow = np.concatenate([multipliers.flow_from, multipliers.flow_to])
     across = answer.va[arrays.branch_from] - answer.va[arrays.branch_to]
     products = [
-        _times_room(flow, ends.rate**2 - np.abs(ends.power) ** 2),
+        _times_room(flow, _allowed(ends, answer.vm) - np.abs(ends.power) ** 2),
         _times_room(multipliers.angle_above, arrays.angle_max - across),
         _times_room(multipliers.angle_below, across - arrays.angle_min),
     ]
@@ -262,6 +301,16 @@ def _products(
         room = high - value if multiplier > 0 else value - low
         products.append(_times_room(np.array([multiplier]), np.array([room])))
     return _largest([np.abs(product) for product in products])
+
+
+def _allowed(ends: _Ends, vm: Floats) -> Floats:
+    """Limit of |S|² at each end, infinite where there is none."""
+    return np.minimum(ends.rate**2, ends.current**2 * vm[ends.near] ** 2)
+
+
+def _squares(current: Floats) -> Floats:
+    """Squares of limits, 0 where there is none."""
+    return np.where(np.isfinite(current), current, 0.0) ** 2
 
 
 def _times_room(multiplier: Floats, room: Floats) -> Floats:

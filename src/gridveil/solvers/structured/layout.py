@@ -1,8 +1,9 @@
 """The arrays that the compiled code works on, as named tuples (buses stand in elimination order throughout).
 
-Sizes: N buses, L branches, n local variables, m dense rows (at most 3), nnz blocks below the diagonal of the factor,
-M = 4 L + 2 N + 2 m one-sided limits. Limits are stacked as flow at the from end (L), flow at the to end (L), angle above (L),
-angle below (L), magnitude above (N), magnitude below (N), dense row above (m), dense row below (m).
+Sizes: N buses, L branches, n local variables, T of them tied (see ``LocalData``), m dense rows (at most 3), nnz blocks
+below the diagonal of the factor, M = 4 L + 2 N + 2 m one-sided limits. Limits are stacked as flow at the from end (L), flow
+at the to end (L), angle above (L), angle below (L), magnitude above (N), magnitude below (N), dense row above (m), dense row
+below (m).
 """
 
 from typing import NamedTuple
@@ -30,9 +31,11 @@ class GridData(NamedTuple):
     flow: Floats
     """(L, 4, 3) coefficients (own, cos, sin) of the flows Pf, Qf, Pt, Qt, see branch_flows."""
     rate_squared: Floats
-    """(L,) limit on |S|² at either end, infinite where there is none."""
+    """(L,) limit on |S|² − current² v² at either end, infinite where there is none, 0 for a limit on the current."""
+    current_squared: Floats
+    """(L,) limit on |I|² at either end where that is limited, 0 elsewhere."""
     flow_scale: Floats
-    """(L,) factor on |S|² − rate², so that a limit row measures apparent power rather than its square."""
+    """(L,) factor on the limited difference, so that a limit row measures apparent power rather than its square."""
     angle_low: Floats
     """(L,) least θ_from − θ_to."""
     angle_high: Floats
@@ -52,14 +55,29 @@ class GridData(NamedTuple):
 
 
 class LocalData(NamedTuple):
-    """The local variables u (generators, loads), objective and dense rows, all separable in u, of one problem."""
+    """The local variables u (generators, loads), objective and dense rows, all separable in u, of one problem.
+
+    A *tied* variable has a sign of 0 and enters two rows of the Newton system instead of one balance: the power of a DC
+    line the active balances of two buses; a compensator's susceptance b, which feeds b v², the reactive balance and the
+    derivative with respect to v of its bus.
+    """
 
     bus: Ints
     """(n,) bus whose balance the variable enters."""
     row: Ints
     """(n,) which balance of that bus: 0 for active, 1 for reactive power."""
     sign: Floats
-    """(n,) +1 feeds the bus, −1 draws from it: the entries of S."""
+    """(n,) +1 feeds the bus, −1 draws from it, 0 for tied variables: the entries of S."""
+    tied: Ints
+    """(T,) which variables are tied."""
+    tied_bus: Ints
+    """(T, 2) the two buses of each, which are the same for a compensator."""
+    tied_row: Ints
+    """(T, 2) the two rows of those buses' blocks: 2, 2 (prices of P) or 3, 1 (price of Q, v)."""
+    tied_gain: Floats
+    """(T, 2) what one unit feeds into the two balances of a DC line; zeros for a compensator."""
+    tied_block: Ints
+    """(T,) which block of the pattern couples the two buses, −1 for a compensator."""
     low: Floats
     """(n,) lower bound, −inf where there is none."""
     high: Floats
@@ -139,7 +157,7 @@ class Unknowns(NamedTuple):
 #     │     0        0      G     −E   │ │ Δρ │          G, E  row_gradient, softness
 #     └                                ┘ └    ┘
 #
-# and, H being diagonal, what is factored is that with Δu eliminated:
+# (for a compensator S has an entry beside Δx, too) and, H being diagonal, what is factored is that with Δu eliminated:
 #
 #     ┌                                       ┐ ┌    ┐
 #     │ W + δ_w I         Jᵀ             0    │ │ Δx │
@@ -160,6 +178,8 @@ class System(NamedTuple):
     """(N, 2) gradient of the Lagrangian with respect to x, without the bounds."""
     gradient_u: Floats
     """(n,) gradient of the Lagrangian with respect to u, without the bounds."""
+    tied_sign: Floats
+    """(T, 2) the entries of S of tied variables in their two rows."""
     curvature_u: Floats
     """(n,) H without δ_w: second derivative of Lagrangian and barrier, the pivot of a local variable."""
     diag: Floats
@@ -284,6 +304,7 @@ def allocate_system(problem: Problem) -> System:
         row_gradient=np.zeros((n_rows, n_local)),
         gradient_x=np.zeros((n_bus, 2)),
         gradient_u=np.zeros(n_local),
+        tied_sign=np.zeros((len(problem.local.tied), 2)),
         curvature_u=np.zeros(n_local),
         diag=np.zeros((n_bus, 4, 4)),
         upper=np.zeros((n_blocks, 4, 4)),

@@ -32,6 +32,8 @@ class OrderedGrid:
     """A network in elimination order, every branch oriented from its later to its earlier bus."""
 
     order: BusOrder
+    dc_block: Ints
+    """(H,) which block of the pattern couples the two buses of each DC line."""
     swapped: Bools
     data: GridData
     no_load: Floats
@@ -43,14 +45,16 @@ def ordered_grid(arrays: OpfArrays) -> OrderedGrid:
     fixed = np.zeros((arrays.n_bus, 2), bool)
     fixed[_angle_references(arrays), 0] = True
     fixed[:, 1] = arrays.v_max - arrays.v_min <= FIXED_WIDTH
-    order = analyse(
-        arrays.n_bus, arrays.branch_from.astype(np.int64), arrays.branch_to.astype(np.int64), fixed[:, 0].copy()
-    )
+    # The power of a DC line couples the balances of its two buses like a branch.
+    joined_from = np.concatenate([arrays.branch_from, arrays.dc_from]).astype(np.int64)
+    joined_to = np.concatenate([arrays.branch_to, arrays.dc_to]).astype(np.int64)
+    n_branch, order = len(arrays.branch_from), analyse(arrays.n_bus, joined_from, joined_to, fixed[:, 0].copy())
     at_from, at_to = order.position[arrays.branch_from], order.position[arrays.branch_to]
     swapped = at_from < at_to
     flow = flow_coefficients(arrays.y_ff, arrays.y_ft, arrays.y_tf, arrays.y_tt)
     # Seen from the other end the flows change places and the angle its sign.
     flow[swapped] = flow[swapped][:, [2, 3, 0, 1], :] * np.array([1.0, 1.0, -1.0])
+    on_current = np.isfinite(arrays.current)
     v_room, angle_room = RELAXATION * np.maximum(1.0, arrays.v_max), RELAXATION
     bus_at = order.bus_at
     admittance = 1.0 + np.abs(arrays.y_ft)
@@ -60,13 +64,14 @@ def ordered_grid(arrays: OpfArrays) -> OrderedGrid:
     data = GridData(
         branch_from=np.where(swapped, at_to, at_from),
         branch_to=np.where(swapped, at_from, at_to),
-        branch_block=order.branch_block,
+        branch_block=order.branch_block[:n_branch],
         flow=flow,
-        rate_squared=arrays.rate**2 * (1.0 + RELAXATION),
-        flow_scale=1.0 / np.maximum(1.0, 2.0 * arrays.rate),
+        rate_squared=np.where(on_current, 0.0, arrays.rate**2) * (1.0 + RELAXATION),
+        current_squared=np.where(on_current, arrays.current, 0.0) ** 2 * (1.0 + RELAXATION),
+        flow_scale=1.0 / np.maximum(1.0, 2.0 * np.where(on_current, arrays.current, arrays.rate)),
         angle_low=np.where(swapped, -arrays.angle_max, arrays.angle_min) - angle_room,
         angle_high=np.where(swapped, -arrays.angle_min, arrays.angle_max) + angle_room,
-        shunt=np.stack([arrays.shunt_g, -arrays.shunt_b], axis=1)[bus_at],
+        shunt=np.stack([arrays.shunt_g, -_fixed_susceptance(arrays)], axis=1)[bus_at],
         v_low=(arrays.v_min - v_room)[bus_at],
         v_high=(arrays.v_max + v_room)[bus_at],
         branch_admittance=admittance,
@@ -74,7 +79,15 @@ def ordered_grid(arrays: OpfArrays) -> OrderedGrid:
         fixed=fixed[bus_at],
     )
     no_load = _no_load_voltages(arrays, order, fixed[:, 0])
-    return OrderedGrid(order=order, swapped=swapped, data=data, no_load=no_load)
+    return OrderedGrid(order=order, dc_block=order.branch_block[n_branch:], swapped=swapped, data=data, no_load=no_load)
+
+
+def _fixed_susceptance(arrays: OpfArrays) -> Floats:
+    """Susceptance of the shunts at each bus, with compensators whose limits leave no choice."""
+    fixed = arrays.svc_max - arrays.svc_min <= FIXED_WIDTH
+    total = arrays.shunt_b.copy()
+    np.add.at(total, arrays.svc_bus[fixed], 0.5 * (arrays.svc_min + arrays.svc_max)[fixed])
+    return total
 
 
 def _no_load_voltages(arrays: OpfArrays, order: BusOrder, angle_fixed: Bools) -> Floats:
@@ -104,9 +117,9 @@ def _angle_references(arrays: OpfArrays) -> Ints:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Segments:
-    """Active generation split where a cost is piecewise linear: generator k produces the sum of its segments."""
+    """Outputs split where a cost is piecewise linear: output k is the sum of its segments."""
 
-    gen: Ints
+    output: Ints
     low: Floats
     high: Floats
     slope: Floats
@@ -119,14 +132,19 @@ def cost_segments(arrays: OpfArrays) -> Segments:
     """Split each convex piecewise-linear cost into one linear variable per line of its upper envelope."""
     pieces: list[tuple[int, float, float, float, float]] = []
     constant = float(arrays.cost_0.sum())
-    with_lines = set(arrays.line_gen.tolist())
-    for k in range(len(arrays.gen_bus)):
-        low, high = float(arrays.p_min[k]), float(arrays.p_max[k])
+    with_lines = set(arrays.line_output.tolist())
+    limits = np.array(
+        [
+            np.concatenate([arrays.p_min, arrays.q_min, arrays.dc_min]),
+            np.concatenate([arrays.p_max, arrays.q_max, arrays.dc_max]),
+        ]
+    )
+    for k, (low, high) in enumerate(limits.T.tolist()):
         c1, c2 = float(arrays.cost_1[k]), float(arrays.cost_2[k])
         if k not in with_lines:
             pieces.append((k, low, high, c1, c2))
             continue
-        mine = arrays.line_gen == k
+        mine = arrays.line_output == k
         slopes, starts, intercept = upper_envelope(arrays.line_slope[mine], arrays.line_intercept[mine], low, high)
         constant += intercept
         ends = np.append(starts[1:], high)
@@ -136,16 +154,16 @@ def cost_segments(arrays: OpfArrays) -> Segments:
             for steeper, start, end in zip(slopes[1:], starts[1:], ends[1:], strict=True)
         ]
     table = np.array(pieces, dtype=float).reshape(-1, 5)
-    gen = table[:, 0].astype(np.int64)
+    output = table[:, 0].astype(np.int64)
     lows, highs, slope, curvature = (table[:, column].copy() for column in range(1, 5))
-    return Segments(gen=gen, low=lows, high=highs, slope=slope, curvature=curvature, constant=constant)
+    return Segments(output=output, low=lows, high=highs, slope=slope, curvature=curvature, constant=constant)
 
 
-def split_generation(segments: Segments, pg: Floats) -> Floats:
-    """Split active generation (G) over its segments, cheapest first."""
-    left, split = pg.copy(), np.empty(len(segments.gen))
-    for s, gen in enumerate(segments.gen.tolist()):
-        last = s + 1 == len(segments.gen) or segments.gen[s + 1] != gen
-        split[s] = left[gen] if last else min(left[gen], segments.high[s])
-        left[gen] -= split[s]
+def split_outputs(segments: Segments, outputs: Floats) -> Floats:
+    """Split all outputs over their segments, cheapest first."""
+    left, split = outputs.copy(), np.empty(len(segments.output))
+    for s, k in enumerate(segments.output.tolist()):
+        last = s + 1 == len(segments.output) or segments.output[s + 1] != k
+        split[s] = left[k] if last else min(left[k], segments.high[s])
+        left[k] -= split[s]
     return split

@@ -58,7 +58,6 @@ def _factorise(problem: Problem, system: System, shift: float) -> int:
     """Factor under one shift; return the negative eigenvalues of the whole bordered matrix, or SINGULAR."""
     local, pattern = problem.local, problem.pattern
     negative = condense(problem.grid, local, system, shift)
-    copy_blocks(system.upper, system.work_upper)
     found = factorise(pattern, system.pivots, system.work_upper, system.factor)
     if found == SINGULAR:
         return SINGULAR
@@ -124,6 +123,15 @@ def _bordered_solve(pattern: Pattern, system: System, x: Floats, rho: Floats) ->
 
 
 @compiled
+def _tied_product(local: LocalData, system: System, t: int, x: Floats) -> float:
+    """Row of Sᵀ of a tied variable times a vector over the buses."""
+    total = 0.0
+    for end in range(2):
+        total += system.tied_sign[t, end] * x[local.tied_bus[t, end], local.tied_row[t, end]]
+    return total
+
+
+@compiled
 def _solve_once(problem: Problem, system: System, shift: float, sought: Unknowns) -> None:
     """Overwrite the right-hand side ``sought`` with the solution: condense u, solve, recover u."""
     local = problem.local
@@ -134,7 +142,13 @@ def _solve_once(problem: Problem, system: System, shift: float, sought: Unknowns
         x[local.bus[k], 2 + local.row[k]] += local.sign[k] * share
         for r in range(n_rows):
             rho[r] -= system.row_gradient[r, k] * share
+    for t in range(len(local.tied)):
+        share = u[local.tied[t]] / local_pivot(system.curvature_u[local.tied[t]], shift)
+        for end in range(2):
+            x[local.tied_bus[t, end], local.tied_row[t, end]] += system.tied_sign[t, end] * share
     _bordered_solve(problem.pattern, system, x, rho)
+    for t in range(len(local.tied)):
+        u[local.tied[t]] += _tied_product(local, system, t, x)
     for k in range(len(u)):
         total = u[k] + local.sign[k] * x[local.bus[k], 2 + local.row[k]]
         for r in range(n_rows):
@@ -165,6 +179,11 @@ def _residual(problem: Problem, system: System, shift: float, solution: Unknowns
         for r in range(n_rows):
             residual_u[k] -= system.row_gradient[r, k] * rho[r]
             residual_rho[r] -= system.row_gradient[r, k] * u[k]
+    for t in range(len(local.tied)):
+        k = local.tied[t]
+        residual_u[k] += _tied_product(local, system, t, x)
+        for end in range(2):
+            residual[local.tied_bus[t, end], local.tied_row[t, end]] += system.tied_sign[t, end] * u[k]
     return max(_largest(residual), _largest(residual_u))
 
 

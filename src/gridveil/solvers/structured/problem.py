@@ -115,7 +115,7 @@ class Multipliers:
     """Per bus: change of the optimum per unit drawn more."""
     flow_from: Floats
     flow_to: Floats
-    """Per branch, of |S|² ≤ rate²."""
+    """Per branch, of |S|² ≤ rate² or of |S|² ≤ current² |V|²."""
     angle_above: Floats
     angle_below: Floats
     rows: dict[str, float]
@@ -135,6 +135,10 @@ class Solution:
     vm: Floats
     pg: Floats
     qg: Floats
+    dc: Floats
+    """Power that each DC line draws at its from end."""
+    susceptance: Floats
+    """Of each compensator."""
     demand_p: Floats
     demand_q: Floats
     site_price_p: Floats

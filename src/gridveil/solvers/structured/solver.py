@@ -98,16 +98,16 @@ class StructuredSolver:
         return self._run(task, lambda grid, lowered: attempt_near(grid, lowered, known, _tolerance(task)))
 
     def start_from(
-        self, *, va: Floats, vm: Floats, pg: Floats, qg: Floats, demand_p: Floats, demand_q: Floats
+        self, *, va: Floats, vm: Floats, outputs: Floats, susceptance: Floats, demand_p: Floats, demand_q: Floats
     ) -> WarmStart:
         """Turn a point that another solver found into a start without multipliers."""
-        from gridveil.solvers.structured.lowering import split_generation
+        from gridveil.solvers.structured.lowering import split_outputs
         from gridveil.solvers.structured.warm import WarmStart
 
         self.prepare()
         x = np.empty((self.arrays.n_bus, 2))
         x[self._grid.order.position] = np.column_stack([va, vm])
-        u = np.concatenate([split_generation(self._segments, pg), qg, np.zeros(2 * len(demand_p) + 1)])
+        u = np.concatenate([split_outputs(self._segments, outputs), susceptance, np.zeros(2 * len(demand_p) + 1)])
         idle = np.arange(len(u)) == len(u) - 1
         return WarmStart(
             x=x,
@@ -142,6 +142,8 @@ class StructuredSolver:
             vm=answer.vm,
             pg=answer.pg,
             qg=answer.qg,
+            dc=answer.dc,
+            susceptance=answer.susceptance,
             demand_p=answer.demand_p,
             demand_q=answer.demand_q,
             site_price_p=multipliers.price_p[self.arrays.load_bus],
@@ -166,7 +168,8 @@ class StructuredSolver:
         """Read primal variables and multipliers back in the order and units of the network and the task."""
         arrays, grid = self.arrays, self._grid
         n_bus, n_branch = arrays.n_bus, len(arrays.branch_from)
-        n_segment, n_gen, n_load = len(self._segments.gen), len(arrays.gen_bus), len(arrays.load_bus)
+        n_segment, n_gen, n_load = len(self._segments.output), len(arrays.gen_bus), len(arrays.load_bus)
+        n_chosen = n_segment + len(arrays.svc_bus)
         position = grid.order.position
         price = point.price[position] / lowered.objective.scale
         limit = point.limit / lowered.objective.scale
@@ -177,15 +180,17 @@ class StructuredSolver:
         n_rows = len(lowered.rows)
         dense = limit[4 * n_branch + 2 * n_bus :].reshape(2, n_rows)
         rows = {row.name: float(row.scale * (dense[0, r] - dense[1, r])) for r, row in enumerate(lowered.rows)}
-        pg = np.zeros(n_gen)
-        np.add.at(pg, self._segments.gen, u[:n_segment])
+        outputs = np.zeros(2 * n_gen + len(arrays.dc_from))
+        np.add.at(outputs, self._segments.output, u[:n_segment])
         return Candidate(
             va=point.x[position, 0],
             vm=point.x[position, 1],
-            pg=pg,
-            qg=u[n_segment : n_segment + n_gen].copy(),
-            demand_p=lowered.target_p + u[n_segment + n_gen : n_segment + n_gen + n_load],
-            demand_q=lowered.target_q + u[n_segment + n_gen + n_load : -1],
+            pg=outputs[:n_gen],
+            qg=outputs[n_gen : 2 * n_gen],
+            dc=outputs[2 * n_gen :],
+            susceptance=u[n_segment:n_chosen].copy(),
+            demand_p=lowered.target_p + u[n_chosen : n_chosen + n_load],
+            demand_q=lowered.target_q + u[n_chosen + n_load : -1],
             cost=lowered.cost.value(u) + lowered.cost_constant,
             multipliers=Multipliers(
                 price_p=price[:, 0],

@@ -49,7 +49,7 @@ class Separable:
 class LoweredTask:
     """The arrays of a task and what is needed to read its solution back.
 
-    All local variables stand in the order segments of active generation (S), reactive generation (G), deviation of
+    All local variables stand in the order segments of the outputs (S), susceptances of compensators (C), deviation of
     active demand (D), deviation of reactive demand (D), idle cost (1); ``free`` marks those that the solver sees,
     ``start`` holds the others.
     """
@@ -69,12 +69,11 @@ class LoweredTask:
 
 def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: Task) -> LoweredTask:
     """Lower a task on an ordered network."""
-    n_seg, n_gen, n_load = len(segments.gen), len(arrays.gen_bus), len(arrays.load_bus)
+    n_svc, n_load = len(arrays.svc_bus), len(arrays.load_bus)
+    n_chosen = len(segments.output) + n_svc
     position = grid.order.position
-    gen_bus, load_bus = position[arrays.gen_bus], position[arrays.load_bus]
-    bus = np.concatenate([gen_bus[segments.gen], gen_bus, load_bus, load_bus, [0]])
-    kind = np.repeat([0, 1, 0, 1, 0], [n_seg, n_gen, n_load, n_load, 1])
-    sign = np.repeat([1.0, -1.0, 0.0], [n_seg + n_gen, 2 * n_load, 1])
+    load_bus = position[arrays.load_bus]
+    bus, kind, sign = _places(arrays, grid, segments, load_bus)
     if isinstance(task, Dispatch):
         target_p, target_q = task.demand_p, task.demand_q
         load_low = load_high = np.zeros(2 * n_load)
@@ -82,12 +81,12 @@ def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: T
         target_p, target_q = task.target_p, task.target_q
         load_low, load_high = _deviation_bounds(task.box, target_p, target_q)
     # A piecewise-linear cost is a level above its lines (its epigraph): under a band that level may idle higher.
-    idle = np.inf if len(arrays.line_gen) and not isinstance(task, Dispatch) and has_band(task) else 0.0
-    low = np.concatenate([segments.low, arrays.q_min, load_low, [0.0]])
-    high = np.concatenate([segments.high, arrays.q_max, load_high, [idle]])
+    idle = np.inf if len(arrays.line_output) and not isinstance(task, Dispatch) and has_band(task) else 0.0
+    low = np.concatenate([segments.low, arrays.svc_min, load_low, [0.0]])
+    high = np.concatenate([segments.high, arrays.svc_max, load_high, [idle]])
     free = high - low > FIXED_WIDTH
     start = _starting_values(low, high)
-    nothing = np.zeros(n_gen + 2 * n_load)
+    nothing = np.zeros(n_svc + 2 * n_load)
     cost_slope = np.concatenate([segments.slope, nothing, [np.max(np.abs(segments.slope), initial=1.0)]])
     cost_curvature = np.concatenate([2.0 * segments.curvature, nothing, [0.0]])
     cost = Separable(
@@ -96,12 +95,14 @@ def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: T
         quadratic=cost_curvature,
         scale=_gradient_scale((cost_slope + cost_curvature * start)[free]),
     )
-    objective, rows = _objective_and_rows(task, cost, segments.constant, n_seg + n_gen, n_load)
+    objective, rows = _objective_and_rows(task, cost, segments.constant, n_chosen, n_load)
     fixed_draw = np.zeros((arrays.n_bus, 2))
     np.add.at(fixed_draw[:, 0], load_bus, target_p)
     np.add.at(fixed_draw[:, 1], load_bus, target_q)
     np.subtract.at(fixed_draw.reshape(-1), 2 * bus[~free] + kind[~free], (sign * start)[~free])
-    columns = _Columns(bus=bus, kind=kind, sign=sign, low=low, high=high, free=free, start=start)
+    tied = _tied_variables(arrays, grid, segments)
+    _draw_of_dc_lines(arrays, position, tied, np.where(free, 0.0, start), fixed_draw)
+    columns = _Columns(bus=bus, kind=kind, sign=sign, low=low, high=high, free=free, start=start, tied=tied)
     data = _local_data(grid, columns, objective, rows, fixed_draw)
     return LoweredTask(
         data=data,
@@ -115,6 +116,55 @@ def lower_task(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, task: T
         cost_constant=segments.constant,
         objective_constant=_objective_constant(task, segments.constant),
     )
+
+
+def _places(arrays: OpfArrays, grid: OrderedGrid, segments: Segments, load_bus: Ints) -> tuple[Ints, Ints, Floats]:
+    """Bus, balance and sign of each local variable; those of tied variables mean nothing, as their sign is 0."""
+    position, n_gen, n_load = grid.order.position, len(arrays.gen_bus), len(arrays.load_bus)
+    n_dc, n_svc = len(arrays.dc_from), len(arrays.svc_bus)
+    gen_bus, dc_bus, svc_bus = (position[at] for at in (arrays.gen_bus, arrays.dc_from, arrays.svc_bus))
+    output_bus = np.concatenate([gen_bus, gen_bus, dc_bus])
+    output_kind = np.repeat([0, 1, 0], [n_gen, n_gen, n_dc])
+    output_sign = np.repeat([1.0, 0.0], [2 * n_gen, n_dc])
+    each = segments.output
+    return (
+        np.concatenate([output_bus[each], svc_bus, load_bus, load_bus, [0]]),
+        np.concatenate([output_kind[each], np.repeat([1, 0, 1, 0], [n_svc, n_load, n_load, 1])]),
+        np.concatenate([output_sign[each], np.repeat([0.0, -1.0, 0.0], [n_svc, 2 * n_load, 1])]),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Tied:
+    """Tied variables among all local ones, as in ``LocalData``; segments of DC lines first, then susceptances."""
+
+    index: Ints
+    bus: Ints
+    row: Ints
+    gain: Floats
+    block: Ints
+
+
+def _tied_variables(arrays: OpfArrays, grid: OrderedGrid, segments: Segments) -> _Tied:
+    position, n_gen, n_svc = grid.order.position, len(arrays.gen_bus), len(arrays.svc_bus)
+    of_lines = np.flatnonzero(segments.output >= 2 * n_gen)
+    line = segments.output[of_lines] - 2 * n_gen
+    ends = np.stack([position[arrays.dc_from], position[arrays.dc_to]], axis=1)
+    gains = np.stack([np.full(len(arrays.dc_from), -1.0), 1.0 - arrays.dc_loss_1], axis=1)
+    svc_bus = position[arrays.svc_bus]
+    return _Tied(
+        index=np.concatenate([of_lines, len(segments.output) + np.arange(n_svc)]),
+        bus=np.concatenate([ends[line], np.stack([svc_bus, svc_bus], axis=1)]),
+        row=np.concatenate([np.full((len(line), 2), 2), np.tile([3, 1], (n_svc, 1))]),
+        gain=np.concatenate([gains[line], np.zeros((n_svc, 2))]),
+        block=np.concatenate([grid.dc_block[line], np.full(n_svc, -1)]),
+    )
+
+
+def _draw_of_dc_lines(arrays: OpfArrays, position: Ints, tied: _Tied, held: Floats, fixed_draw: Floats) -> None:
+    """Add what DC lines draw whatever is chosen: constant losses at their to ends, and the power of ``held`` segments."""
+    np.add.at(fixed_draw[:, 0], position[arrays.dc_to], arrays.dc_loss_0)
+    np.subtract.at(fixed_draw[:, 0], tied.bus, tied.gain * held[tied.index, None])
 
 
 def lower_dispatch(template: LoweredTask, load_bus: Ints, task: Dispatch) -> LoweredTask:
@@ -218,6 +268,7 @@ class _Columns:
     high: Floats
     free: Bools
     start: Floats
+    tied: _Tied
 
 
 def _local_data(
@@ -244,10 +295,17 @@ def _local_data(
         ]
     )
     shape = (len(rows), int(free.sum()))
+    tied, number = all_u.tied, np.cumsum(free) - 1
+    chosen = free[tied.index]
     return LocalData(
         bus=all_u.bus[free],
         row=all_u.kind[free],
         sign=all_u.sign[free],
+        tied=number[tied.index[chosen]],
+        tied_bus=np.ascontiguousarray(tied.bus[chosen]),
+        tied_row=np.ascontiguousarray(tied.row[chosen]),
+        tied_gain=np.ascontiguousarray(tied.gain[chosen]),
+        tied_block=tied.block[chosen],
         low=(low - RELAXATION * np.maximum(1.0, np.abs(low)))[free],
         high=(high + RELAXATION * np.maximum(1.0, np.abs(high)))[free],
         linear=(objective.scale * objective.linear)[free],

@@ -26,6 +26,7 @@ def compiled_before() -> bool:
 def warm_up() -> None:
     """Compile (or load from disk) all kernels, so that the next solve takes only its own time."""
     one, zero = np.ones(1), np.zeros(1)
+    none, no_bus = np.zeros(0), np.zeros(0, np.int64)
     admittance = np.array([1 / (0.01 + 0.1j)])
     solver = StructuredSolver(
         OpfArrays(
@@ -36,6 +37,7 @@ def warm_up() -> None:
             y_tf=-admittance,
             y_tt=admittance,
             rate=one,
+            current=np.full(1, np.inf),
             angle_min=-one,
             angle_max=one,
             shunt_g=np.zeros(2),
@@ -48,12 +50,21 @@ def warm_up() -> None:
             p_max=2 * one,
             q_min=-one,
             q_max=one,
-            cost_0=zero,
-            cost_1=one,
-            cost_2=one,
-            line_gen=np.zeros(0, np.int64),
-            line_slope=np.zeros(0),
-            line_intercept=np.zeros(0),
+            dc_from=no_bus,
+            dc_to=no_bus,
+            dc_min=none,
+            dc_max=none,
+            dc_loss_0=none,
+            dc_loss_1=none,
+            svc_bus=no_bus,
+            svc_min=none,
+            svc_max=none,
+            cost_0=np.zeros(2),
+            cost_1=np.array([1.0, 0.0]),
+            cost_2=np.array([1.0, 0.0]),
+            line_output=no_bus,
+            line_slope=none,
+            line_intercept=none,
             load_bus=np.array([1]),
         )
     )

@@ -48,17 +48,25 @@ class LoweredGrid:
     start_y: Floats
 
 
+def _has_other_elements(grid: Grid) -> bool:
+    """Whether there is something that this form has no variables or cones for."""
+    elements = len(grid.dc_line.from_bus) + len(grid.compensator.bus)
+    return bool(elements or grid.generator.reactive_cost.stated or np.any(np.isfinite(grid.current)))
+
+
 def lower_grid(grid: Grid, *, moves: bool, limit_losses: bool) -> LoweredGrid | None:
     """Lower a grid, with moves of all load buses or without; None for one that this form does not hold.
 
-    That is a generator whose cost has no convex form between its limits, or a branch that joins a bus to itself.
+    That is a generator whose cost has no convex form between its limits, a branch that joins a bus to itself, DC lines,
+    compensators, costs of reactive power and limits on currents.
     """
-    cost = convex_costs(grid.generator)
+    generator = grid.generator
+    cost = convex_costs(generator.cost, generator.p_min, generator.p_max)
     found = local_variables(grid, cost)
-    if found is None or np.any(grid.from_bus == grid.to_bus):
+    if found is None or np.any(grid.from_bus == grid.to_bus) or _has_other_elements(grid):
         return None
     every, constant = found
-    scale = cost_scale(grid, cost)
+    scale = cost_scale(cost, generator.p_min, generator.p_max)
     pairs = bus_pairs(grid)
     order = analyse(grid.n_bus, pairs.i.astype(np.int64), pairs.j.astype(np.int64), np.zeros(grid.n_bus, dtype=bool))
     position = order.position
