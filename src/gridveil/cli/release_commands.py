@@ -97,7 +97,7 @@ def release(
     from gridveil.service.account import LedgerAccount, NoAccount
     from gridveil.service.budget import ledger_of
     from gridveil.service.prepare import PublicCase
-    from gridveil.service.publish import check_destination, keep_draw, list_files, publish
+    from gridveil.service.publish import destination, keep_draw, list_files, publish
     from gridveil.service.release import make_release, refuse_undeclared_sites
     from gridveil.service.reuse import kept_promise, load_draw
     from gridveil.service.settings import CostTargetSettings, ReleaseSettings
@@ -122,22 +122,24 @@ def release(
     )
     loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)
-    check_destination(out)
-    curator, draw, book = Curator(loaded), None, None
-    if seed is None:
-        book = ledger_of(loaded, name=dataset, path=ledger, alpha=settings.alpha, cap=budget)
-    if reuse is not None:
-        draw = load_draw(reuse, curator, book)
-        paid = kept_promise(draw, loaded.field, book, epsilon, alpha)
-        settings = _with_promise(settings, *paid)
-    account = NoAccount() if book is None else LedgerAccount(book)
-    announce_compilation(solver)
-    with progress(f"releasing {loaded.name}"):
-        step("drawing noise and repairing")
-        made = make_release(loaded, settings, account, reuse=draw, keep=lambda drawn: keep_draw(drawn, curator, out))
-        step("writing the network and checking it, and the pages")
-        publish(made, loaded, out, simulation_as_public=simulation, card_page=_card_page)
-        _write_report(made, loaded, out, case, book)
+    with destination(out):
+        curator, draw, book = Curator(loaded), None, None
+        if seed is None:
+            book = ledger_of(loaded, name=dataset, path=ledger, alpha=settings.alpha, cap=budget)
+        if reuse is not None:
+            draw = load_draw(reuse, curator, book)
+            paid = kept_promise(draw, loaded.field, book, epsilon, alpha)
+            settings = _with_promise(settings, *paid)
+        account = NoAccount() if book is None else LedgerAccount(book)
+        announce_compilation(solver)
+        with progress(f"releasing {loaded.name}"):
+            step("drawing noise and repairing")
+            made = make_release(
+                loaded, settings, account, reuse=draw, keep=lambda drawn: keep_draw(drawn, curator, out)
+            )
+            step("writing the network and checking it, and the pages")
+            publish(made, loaded, out, simulation_as_public=simulation, card_page=_card_page)
+            _write_report(made, loaded, out, case, book)
     show(summary(made) | {"files": list_files(out)}, as_json, case)
 
 
