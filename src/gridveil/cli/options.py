@@ -13,7 +13,8 @@ import typer
 
 from gridveil.cli.completion import complete_case, complete_preset
 from gridveil.cli.output import OutputMode, set_output_mode
-from gridveil.core.choices import DemandUnit
+from gridveil.core.choices import DemandUnit, Names
+from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Report eac
 SitesOption = Annotated[
     str | None,
     typer.Option("--sites", help="Where customers are: all, or a file with one bus or junction per line."),
+]
+NamesOption = Annotated[
+    Names | None,
+    typer.Option("--names", help="Names of buses and loads: keep publishes them; else numbers take their place."),
 ]
 MethodOption = Annotated[Method, typer.Option("--method", help="How the bilevel problem is solved.")]
 DatasetOption = Annotated[
@@ -68,10 +73,12 @@ class GasOptions:
     ] = None
 
     @property
-    def boundary(self) -> GasBoundary:
-        """The preset, overridden by whatever is stated."""
+    def boundary(self) -> GasBoundary | None:
+        """The preset, overridden by whatever is stated; None where nothing is."""
         from gridveil.sectors.gas.boundary import stated_boundary
 
+        if self == GasOptions():
+            return None
         return stated_boundary(
             preset=self.preset,
             slack=self.slack or [],
@@ -79,6 +86,14 @@ class GasOptions:
             flow_base=self.flow_base,
             demand_unit=self.demand_unit,
         )
+
+
+def case_options(gas: GasOptions, names: Names | None) -> GasBoundary | Names | None:
+    """What is stated beyond the file: boundary conditions of a gas network, or the names of a power network."""
+    boundary = gas.boundary
+    if names is not None and boundary is not None:
+        raise InputError("--names is for power networks, and boundary conditions are for gas; give one of the two")
+    return boundary if names is None else names
 
 
 def split_list(text: str) -> tuple[str, ...]:

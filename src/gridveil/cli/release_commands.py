@@ -15,8 +15,10 @@ from gridveil.cli.options import (
     JsonOption,
     LedgerOption,
     MethodOption,
+    NamesOption,
     SitesOption,
     SolverOption,
+    case_options,
     sites_rule,
 )
 from gridveil.cli.output import announce_compilation, show, step, warn
@@ -73,6 +75,7 @@ def release(
         ),
     ] = False,
     sites: SitesOption = None,
+    names: NamesOption = None,
     dataset: DatasetOption = None,
     ledger: LedgerOption = None,
     budget: Annotated[str | None, typer.Option(help="Create the ledger with this cap on total ε.")] = None,
@@ -120,7 +123,7 @@ def release(
         solver=solver,
         demand_bounds=demand_bounds,
     )
-    loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
+    loaded = load_case(case, case_options(gas, names), sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)
     with destination(out):
         curator, draw, book = Curator(loaded), None, None

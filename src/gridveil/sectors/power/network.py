@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from gridveil.sectors.power.costs import GeneratorCosts
+from gridveil.sectors.power.given_names import NO_NAMES, GivenNames
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -113,6 +114,7 @@ class PowerNetwork:
     branch: Branches
     generator: Generators
     load: LoadSites
+    given: GivenNames = NO_NAMES
 
     @cached_property
     def served(self) -> Bools:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,16 @@ import powerio
 
 from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretValues
-from gridveil.sectors.power.source import WITH_LOAD_TABLE, check_source, notes_of
+from gridveil.sectors.power.given_names import GivenNames
+from gridveil.sectors.power.parsed import ParsedSource, parsed
+from gridveil.sectors.power.source import (
+    WITH_LOAD_TABLE,
+    check_source,
+    grid_connections,
+    load_names,
+    notes_of,
+    voltage_dependence,
+)
 from gridveil.sectors.power.star import star_legs
 from gridveil.sectors.power.tables import (
     Bools,
@@ -24,7 +34,6 @@ from gridveil.sectors.power.tables import (
     LoadTable,
     PowerTables,
 )
-from gridveil.sectors.redaction import redact
 from gridveil.sectors.sites import AS_STATED, SiteKind, SiteRule, places_without_row
 
 Row = Mapping[str, Any]
@@ -38,9 +47,16 @@ def read_power_file(path: Path, sites: SiteRule = AS_STATED) -> PowerTables:
     ``sites`` says which buses have a site. As a file states it, formats with a table of loads declare their sites;
     MATPOWER does not, because a bus without demand is no site there.
     """
-    module = _parse(path)
+    with parsed(path) as source:
+        return _tables(source, sites)
+
+
+def _tables(source: ParsedSource, sites: SiteRule) -> PowerTables:
+    path, module = source.path, source.module
     network, file_format = module.value, str(module.value.source_format)
-    notes = check_source(path, file_format) + notes_of(module.diagnostics)
+    document = json.loads(powerio.serialize(module).artifacts[0].data or b"")["value"]["data"]
+    check_source(path, file_format)
+    notes = [*source.notes, *notes_of(module.diagnostics), *voltage_dependence(document["loads"])]
     if network.n_switches:
         network = network.merge_buses(closed_switches=True).network
         notes.append("closed switches: the buses they join are merged")
@@ -60,38 +76,8 @@ def read_power_file(path: Path, sites: SiteRule = AS_STATED) -> PowerTables:
         notes=tuple(notes),
         sites_declared=declared,
         unprotected=_unprotected(network),
+        given=_given_names(document, path, file_format, [int(row["id"]) for row in buses], loads),
     )
-
-
-def _parse(path: Path) -> powerio.PioModule[powerio.BalancedNetwork]:
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder; check the path, or name a built-in case such as veil9")
-    if path.is_dir() and not (path / "network.csv").exists():
-        raise InputError(f"{path}: is a folder, not a case file; only PyPSA folders (with a network.csv) can be read")
-    try:
-        module = powerio.parse(str(path))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise InputError(f"{path}: cannot be read as a power case: {redact(_reason(error))}") from None
-    except BaseException as error:
-        # A panic of the Rust reader arrives as a BaseException of its own; Ctrl-C must still get through.
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise InputError(
-            f"{path}: cannot be read as a power case: the file is malformed; check or re-export it"
-        ) from None
-    if not isinstance(module.value, powerio.BalancedNetwork):
-        kind = type(module.value).__name__
-        raise InputError(f"{path}: holds a {kind}, not one transmission network; export a single snapshot of a network")
-    return module
-
-
-def _reason(error: Exception) -> str:
-    """Return the parser's message without its code, plus a hint for files in no known format."""
-    text = str(error)
-    code, _, rest = text.partition(": ")
-    if code == "REQUEST.FORMAT.UNKNOWN":
-        return "unknown format; give a MATPOWER .m, PSS/E .raw, PowerModels, pandapower or Egret .json file, or a PyPSA folder"
-    return f"{rest or text}; check or re-export the file"
 
 
 def _refuse_unmodelled(network: powerio.BalancedNetwork) -> None:
@@ -99,6 +85,9 @@ def _refuse_unmodelled(network: powerio.BalancedNetwork) -> None:
         "HVDC lines": sum(bool(row.get("in_service", True)) for row in network.hvdc),
         "static var compensators": sum(bool(row["in_service"]) for row in network.static_var_compensators),
         "storage units": sum(bool(row["in_service"]) for row in network.storage),
+        "branches with a current limit (c_rating_a)": sum(
+            bool(row["c_rating_a"]) and bool(row["in_service"]) for row in network.branches
+        ),
     }
     for kind, count in active.items():
         if count:
@@ -110,7 +99,7 @@ def _refuse_unmodelled(network: powerio.BalancedNetwork) -> None:
 
 def _site_rows(network: powerio.BalancedNetwork, sites: SiteRule, *, declared: bool) -> tuple[list[Row], bool]:
     """Rows of all sites in the order of the buses, those without a row of their own with a demand of zero."""
-    rows: list[Row] = list(network.loads)
+    rows: list[Row] = [row | {"row": place} for place, row in enumerate(network.loads)]
     if sites.kind is SiteKind.ROWS:
         return rows, declared
     buses = [str(row["id"]) for row in network.buses]
@@ -118,6 +107,25 @@ def _site_rows(network: powerio.BalancedNetwork, sites: SiteRule, *, declared: b
     rows += [{"bus": int(bus), "p": 0.0, "q": 0.0, "in_service": True} for bus in missing]
     position = {int(bus): place for place, bus in enumerate(buses)}
     return sorted(rows, key=lambda row: position[row["bus"]]), True
+
+
+def _given_names(
+    document: Mapping[str, Any],
+    path: Path,
+    file_format: str,
+    bus_ids: Sequence[int],
+    loads: Sequence[Row],
+) -> GivenNames:
+    """Collect names that say more than the number of a bus or load, and what pandapower keeps as grid connections."""
+    names = {int(row["id"]): (row["name"] or "").strip() for row in document["buses"]}
+    of_buses = tuple("" if names.get(bus) == str(bus) else names.get(bus, "") for bus in bus_ids)
+    stated = load_names(path, file_format)
+    of_loads = tuple(stated[row["row"]] if row.get("row", len(stated)) < len(stated) else "" for row in loads)
+    return GivenNames(
+        bus=of_buses if any(of_buses) else (),
+        load=of_loads if any(of_loads) else (),
+        grid_connections=grid_connections(path, file_format),
+    )
 
 
 def _unprotected(network: powerio.BalancedNetwork) -> tuple[str, ...]:
