@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import powerio
 import pytest
 
-from conftest import optimum
+from conftest import Matpower, data_folder, optimum, two_bus_net
 from gridveil.core.choices import Formulation
+from gridveil.core.errors import InputError
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.registry import load_case, write_network
@@ -108,3 +111,82 @@ def test_a_released_pypsa_folder_fixes_no_dispatch(tmp_path):
     header, *rows = (path / "generators.csv").read_text().splitlines()
     assert "p_set" not in header.split(",") and "p_nom" in header.split(",")
     assert len(rows) == len(case.network.generator.bus) and "p_set" in (path / "loads.csv").read_text()
+
+
+def test_psse_sections_are_known_by_their_place(tmp_path):
+    """powerio knows them by the remark at their end, which the format does not ask for: without it, all but buses vanished."""
+    path, bare = tmp_path / "case.raw", tmp_path / "bare.raw"
+    powerio.emit(powerio.parse(str(resolve_case("veil9"))), "psse", str(path))
+    bare.write_text(re.sub(r"(?m)^\s*0\s*/.*$", "0", path.read_text()))
+    one, other = load_case(str(path)), load_case(str(bare))
+    assert np.array_equal(network_matrix(one.network.grid), network_matrix(other.network.grid))
+    assert np.array_equal(one.values.reveal(), other.values.reveal())
+    bare.write_text(path.read_text().replace("END OF LOAD DATA", "END OF ZONE DATA"))
+    with pytest.raises(InputError, match="should be LOAD data"):
+        load_case(str(bare))
+    bare.write_text(re.sub(r"(?m)^\s*0\s*/.*$", "0", path.read_text().replace(", 33,", ", 34,", 1)))
+    with pytest.raises(InputError, match="has no name"):
+        load_case(str(bare))
+
+
+@pytest.mark.parametrize(
+    ("name", "section"),
+    [("vsc-hvdc_test", "VOLTAGE SOURCE"), ("frankenstein_70", "FACTS"), ("case7_tplgy", "VOLTAGE SOURCE")],
+)
+@pytest.mark.parametrize("remarks", [True, False])
+def test_psse_equipment_that_is_not_modelled_is_refused(tmp_path, name, section, remarks):
+    """These files were accepted as if they had no such equipment."""
+    source = data_folder() / "powermodels" / f"{name}.raw"
+    if not source.exists():
+        pytest.skip(f"needs {source.name} from the folder named by GRIDVEIL_DATA")
+    path = tmp_path / "case.raw"
+    path.write_text(source.read_text() if remarks else re.sub(r"(?m)^\s*0\s*/.*$", "0", source.read_text()))
+    with pytest.raises(InputError, match=f"section {section}"):
+        load_case(str(path))
+
+
+def test_links_are_followed_and_giants_refused(tmp_path, monkeypatch):
+    """A link was refused; a file of 179 MB took 16 GB of memory."""
+    link = tmp_path / "link.m"
+    link.symlink_to(resolve_case("veil9"))
+    assert load_case(str(link)).network.base_mva == load_case("veil9").network.base_mva
+    monkeypatch.setattr("gridveil.sectors.power.parsed.LARGEST_FILE", 1 << 10)
+    with pytest.raises(InputError, match="is larger than"):
+        load_case(str(link))
+
+
+def test_a_note_names_its_rows(load_text):
+    net = two_bus_net()
+    for angle in ((-360.0, 360.0), (0.0, 0.0), (-30.0, 30.0), (-180.0, 180.0)):
+        net.add_branch(1, 2, angle=angle)
+    assert load_text(net.text()).notes == ("3 branches without an angle limit (rows 2–3, 5): 60 degrees assumed",)
+
+
+def turned(second: float, *, angle: tuple[float, float] = (-360.0, 360.0), reference: int = 1) -> Matpower:
+    """Two transformers between two voltages, each with a turn, and a line behind them."""
+    net = Matpower()
+    for bus, kind in ((1, 3), (2, 1), (3, reference)):
+        net.add_bus(bus, kind=kind, pd=20.0 * (bus - 1), qd=5.0)
+    net.add_gen(1, cost=(0.02, 10.0, 0.0))
+    net.add_branch(1, 2, r=0.01, shift=150.0, tap=0.98, angle=angle)
+    net.add_branch(1, 3, r=0.01, shift=second, tap=1.01, angle=angle)
+    net.add_branch(2, 3, r=0.02, rate=60.0, angle=angle)
+    return net
+
+
+@pytest.mark.parametrize("second", [150.0, -210.0])
+def test_vector_groups_turn_angles_and_nothing_else(load_text, second):
+    """Every low-voltage network behind a Dyn5 transformer was infeasible, by angle limits that nobody had stated."""
+    straight = turned(0.0)
+    straight.branch[0][9] = 0.0
+    case = load_text(turned(second).text())
+    assert optimum(case).cost == pytest.approx(optimum(load_text(straight.text(), "straight.m")).cost, rel=1e-9)
+    assert any("turns by vector groups (branches 1–2)" in note for note in case.notes)
+
+
+@pytest.mark.parametrize("net", [turned(120.0), turned(150.0, angle=(-30.0, 30.0)), turned(150.0, reference=3)])
+def test_turns_that_matter_stay(load_text, net):
+    """A loop that turns, a stated limit, and a second reference bus behind the turn: these are other networks."""
+    case = load_text(net.text())
+    assert np.rad2deg(np.angle(case.network.branch.tap[0])) == pytest.approx(150.0)
+    assert not any("vector groups" in note for note in case.notes)

@@ -256,7 +256,7 @@ def test_loads_that_depend_on_the_voltage_are_noted(tmp_path):
     """They were read as constant ones without a word."""
     load = {"bus": 1, "p_mw": 41.75, "q_mvar": 13.25, "const_z_percent": 55.5, "in_service": True}
     path = pandapower(tmp_path / "case.json", load=[load])
-    assert read_power_file(path).notes == ("loads that depend on the voltage are taken as constant",)
+    assert read_power_file(path).notes == ("loads that depend on the voltage are taken as constant (rows 1)",)
     pandapower(path, load=[load | {"const_z_percent": 0.0}])
     assert read_power_file(path).notes == ()
 

@@ -49,6 +49,15 @@ def test_gas_and_largest_ratio(tmp_path):
     assert tables.compressor.ratio_max[0] == pytest.approx(ratio)
 
 
+def test_heights_need_no_unit(tmp_path):
+    """GasLib-24 states none, and was refused, although heights are left out anyway."""
+    path = write_gaslib(tmp_path)
+    path.write_text(path.read_text().replace('<height value="10" unit="m"/>', '<height value="10"/>'))
+    assert any("heights of nodes left out" in note for note in read_gaslib(path).notes)
+    path.write_text(path.read_text().replace('<height value="10"/>', '<height value="0"/>'))
+    assert not any("heights" in note for note in read_gaslib(path).notes)
+
+
 def test_simplifications_are_told(tmp_path):
     notes = "\n".join(read_gaslib(write_gaslib(tmp_path)).notes)
     for part in (

@@ -404,3 +404,21 @@ def test_a_ledger_is_described_in_plain_values(book: LedgerBook) -> None:
     }
     assert json.loads(json.dumps(charges)) == charges
     assert [(c["epsilon"], c["alpha"], c["total"]) for c in charges] == [("1/3", "10", "1/3"), ("0.5", "5", "4/3")]
+
+
+@pytest.mark.parametrize("device", ["/dev/full", "/dev/zero"])
+def test_a_device_is_no_ledger(device, tmp_path):
+    """Reading it to its end, which it has not, took all memory."""
+    if not Path(device).exists():
+        pytest.skip(f"needs {device}")
+    with pytest.raises(InputError, match="is not a file"):
+        LedgerBook(tmp_path).create(TOWN, path=Path(device), **USUAL)
+    with pytest.raises(InputError, match="is not a file"):
+        Ledger.open(Path(device)).history()
+
+
+def test_a_pipe_is_no_ledger(tmp_path):
+    """Opening it waited for ever."""
+    os.mkfifo(tmp_path / "pipe.ledger")
+    with pytest.raises(InputError, match="is not a file"):
+        Ledger.open(tmp_path / "pipe.ledger").history()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import powerio
@@ -13,13 +14,14 @@ import yaml
 from conftest import nesta, optimum, two_bus_net
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode
-from gridveil.core.errors import NoReleaseError
+from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.privacy.mechanisms.simulation import simulate_laplace
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.registry import load_case
 from gridveil.service import target
 from gridveil.service.prepare import PublicCase, prepare
+from gridveil.service.publish import destination
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 FIELDS = {
@@ -121,6 +123,40 @@ def test_a_folder_in_use_is_refused(cli, tmp_path):
     result = cli("release", "veil9", "--out", tmp_path)
     assert result.code == 2 and "--out" in result.err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_two_releases_cannot_take_one_folder(tmp_path):
+    """Both returned 0, and their files were mixed."""
+    out = tmp_path / "out"
+    out.mkdir()
+    with destination(out):
+        for other in (out, out / "curator" / ".."):
+            with pytest.raises(InputError, match="choose another --out"), destination(other):
+                pytest.fail("the folder was taken twice")
+        (out / "curator" / "draw.json").write_text("paid for")
+    assert [path.name for path in out.rglob("*.json")] == ["draw.json"]
+
+
+def test_of_two_releases_that_find_a_folder_empty_one_gets_it(tmp_path, monkeypatch):
+    """The race itself: the other one makes its folder between our look and our own attempt."""
+    out = tmp_path / "out"
+    look = Path.iterdir
+
+    def look_and_lose(path):
+        found = list(look(path))
+        (out / "curator").mkdir(exist_ok=True)
+        return iter(found)
+
+    out.mkdir()
+    monkeypatch.setattr(Path, "iterdir", look_and_lose)
+    with pytest.raises(InputError, match="another release"), destination(out):
+        pytest.fail("the folder was taken twice")
+
+
+def test_what_fails_before_it_writes_leaves_no_folder(tmp_path):
+    with pytest.raises(InputError), destination(tmp_path / "a" / "b"):
+        raise InputError("no budget")
+    assert list(tmp_path.iterdir()) == []
 
 
 def short_of_supply(folder):

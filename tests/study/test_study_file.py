@@ -61,6 +61,7 @@ def test_a_study_says_what_it_means(tmp_path):
         ({"more": "[[grid]]\nalpha = [inf]\nbeta = [0.1]"}, "grid 2: alpha must be a positive number, not inf"),
         ({"more": "[[grid]]\nbeta = [0.1]"}, "grid 2: alpha is missing"),
         ({"more": "nonsense"}, "is not a TOML file"),
+        ({"more": "deep = " + "[" * 3000}, "nests too deep"),
     ],
 )
 def test_bad_files_get_one_clear_line(tmp_path, monkeypatch, changes, line):

@@ -29,7 +29,7 @@ from gridveil.report.curator_page import write_curator_page
 from gridveil.sectors.case import Case, Network
 from gridveil.sectors.registry import read_places
 from gridveil.service.card import SIMULATION_NOTICE, card
-from gridveil.service.publish import CURATOR, SIMULATION_TITLE, TITLE, check_destination, list_files, publish
+from gridveil.service.publish import CURATOR, SIMULATION_TITLE, TITLE, destination, list_files, publish
 from gridveil.service.release import PublicRelease, Release
 from gridveil.service.summary import summary
 
@@ -168,14 +168,14 @@ class ReleaseResult:
         A simulation goes to simulation/ instead of public/, unless ``simulation`` insists.
         """
         target = Path(folder)
-        check_destination(target)
-        publish(
-            self._release,
-            self._case,
-            target,
-            simulation_as_public=simulation,
-            card_page=lambda facts: _or_warn(lambda: card_page(facts), "the page of the card"),
-        )
+        with destination(target):
+            publish(
+                self._release,
+                self._case,
+                target,
+                simulation_as_public=simulation,
+                card_page=lambda facts: _or_warn(lambda: card_page(facts), "the page of the card"),
+            )
         _or_warn(lambda: self._write_report(target / CURATOR), "the curator's report")
         return list_files(target)
 

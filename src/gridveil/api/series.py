@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from gridveil.api.html import facts_html, facts_text
 from gridveil.privacy.series_curator import SeriesCurator, SeriesErrors
 from gridveil.service.card import SIMULATION_NOTICE
-from gridveil.service.publish import CURATOR, check_destination
+from gridveil.service.publish import CURATOR, destination
 from gridveil.service.series import SeriesRelease
 from gridveil.service.series_card import series_card
 from gridveil.service.series_publish import hours_frame, publish_series, series_summary
@@ -60,9 +61,9 @@ class SeriesResult:
         A simulation goes to simulation/ instead of public/, unless ``simulation`` insists.
         """
         target = Path(folder)
-        if target != self._folder or {path.name for path in target.iterdir()} - {CURATOR}:
-            check_destination(target)
-        return publish_series(self._release, self._curator, target, simulation_as_public=simulation)
+        begun = target == self._folder and not {path.name for path in target.iterdir()} - {CURATOR}
+        with nullcontext() if begun else destination(target):
+            return publish_series(self._release, self._curator, target, simulation_as_public=simulation)
 
     def _facts(self) -> dict[str, object]:
         facts = self.summary()

@@ -13,7 +13,8 @@ import typer
 
 from gridveil.cli.completion import complete_case, complete_preset
 from gridveil.cli.output import OutputMode, set_output_mode
-from gridveil.core.choices import DemandUnit, Protects
+from gridveil.core.choices import DemandUnit, Names, Protects
+from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ TimeLimitOption = Annotated[
         "[default: 60, and 0.02 for each bus or junction]",
     ),
 ]
+NamesOption = Annotated[
+    Names | None,
+    typer.Option("--names", help="Names of buses and loads: keep publishes them; else numbers take their place."),
+]
 MethodOption = Annotated[Method, typer.Option("--method", help="How the bilevel problem is solved.")]
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", help="Name of the data set, if the network alone does not identify it.")
@@ -76,10 +81,12 @@ class GasOptions:
     ] = None
 
     @property
-    def boundary(self) -> GasBoundary:
-        """The preset, overridden by whatever is stated."""
+    def boundary(self) -> GasBoundary | None:
+        """The preset, overridden by whatever is stated; None where nothing is."""
         from gridveil.sectors.gas.boundary import stated_boundary
 
+        if self == GasOptions():
+            return None
         return stated_boundary(
             preset=self.preset,
             slack=self.slack or [],
@@ -122,6 +129,14 @@ class SeriesOptions:
 
 # Parameters of commands that stand for a group of options.
 GROUPS: dict[str, type[GasOptions] | type[SeriesOptions]] = {"gas": GasOptions, "series": SeriesOptions}
+
+
+def case_options(gas: GasOptions, names: Names | None) -> GasBoundary | Names | None:
+    """What is stated beyond the file: boundary conditions of a gas network, or the names of a power network."""
+    boundary = gas.boundary
+    if names is not None and boundary is not None:
+        raise InputError("--names is for power networks, and boundary conditions are for gas; give one of the two")
+    return boundary if names is None else names
 
 
 def split_list(text: str) -> tuple[str, ...]:

@@ -15,10 +15,12 @@ from gridveil.cli.options import (
     JsonOption,
     LedgerOption,
     MethodOption,
+    NamesOption,
     SeriesOptions,
     SitesOption,
     SolverOption,
     TimeLimitOption,
+    case_options,
     sites_rule,
 )
 from gridveil.cli.output import announce_compilation, note, seconds_since_start, show, step, warn
@@ -80,6 +82,7 @@ def release(
     ] = False,
     time_limit: TimeLimitOption = None,
     sites: SitesOption = None,
+    names: NamesOption = None,
     dataset: DatasetOption = None,
     ledger: LedgerOption = None,
     budget: Annotated[str | None, typer.Option(help="Create the ledger with this cap on total ε.")] = None,
@@ -108,7 +111,7 @@ def release(
     from gridveil.service.account import LedgerAccount, NoAccount
     from gridveil.service.budget import ledger_of
     from gridveil.service.prepare import PublicCase
-    from gridveil.service.publish import check_destination, keep_draw, list_files, publish
+    from gridveil.service.publish import destination, keep_draw, list_files, publish
     from gridveil.service.release import make_release, refuse_undeclared_sites
     from gridveil.service.reuse import kept_promise, load_draw
     from gridveil.service.settings import CostTargetSettings, ReleaseSettings
@@ -132,30 +135,32 @@ def release(
         demand_bounds=demand_bounds,
         time_limit=time_limit,
     )
-    loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
+    loaded = load_case(case, case_options(gas, names), sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)
     if series.file is not None:
         promise = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
         release_table(loaded, settings, series, promise, out, reuse=reuse, simulation=simulation, as_json=as_json)
         return
-    check_destination(out)
-    curator, draw, book = Curator(loaded), None, None
-    if seed is None:
-        book = ledger_of(loaded, name=dataset, path=ledger, alpha=settings.alpha, cap=budget)
-    if reuse is not None:
-        draw = load_draw(reuse, curator, book)
-        paid = kept_promise(draw, loaded.field, book, epsilon, alpha)
-        settings = _with_promise(settings, *paid)
-    account = NoAccount() if book is None else LedgerAccount(book)
-    announce_compilation(solver)
-    with progress(f"releasing {loaded.name}"):
-        step("drawing noise and repairing")
-        made = make_release(loaded, settings, account, reuse=draw, keep=lambda drawn: keep_draw(drawn, curator, out))
-        step("writing the network and checking it")
-        made = publish(
-            made, loaded, out, simulation_as_public=simulation, card_page=_card_page, published=_say_published
-        )
-        report = _write_report(made, loaded, out, case, book)
+    with destination(out):
+        curator, draw, book = Curator(loaded), None, None
+        if seed is None:
+            book = ledger_of(loaded, name=dataset, path=ledger, alpha=settings.alpha, cap=budget)
+        if reuse is not None:
+            draw = load_draw(reuse, curator, book)
+            paid = kept_promise(draw, loaded.field, book, epsilon, alpha)
+            settings = _with_promise(settings, *paid)
+        account = NoAccount() if book is None else LedgerAccount(book)
+        announce_compilation(solver)
+        with progress(f"releasing {loaded.name}"):
+            step("drawing noise and repairing")
+            made = make_release(
+                loaded, settings, account, reuse=draw, keep=lambda drawn: keep_draw(drawn, curator, out)
+            )
+            step("writing the network and checking it")
+            made = publish(
+                made, loaded, out, simulation_as_public=simulation, card_page=_card_page, published=_say_published
+            )
+            report = _write_report(made, loaded, out, case, book)
     if report is not None:
         note(f"certificate and report: {report} ({seconds_since_start():.1f} s)")
     show(summary(made) | {"files": list_files(out)}, as_json, case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +54,7 @@ def release_table(
     from gridveil.service.account import LedgerAccount, NoAccount
     from gridveil.service.budget import ledger_of
     from gridveil.service.prepare import PublicCase, prepare
-    from gridveil.service.publish import CURATOR, check_destination, list_files
+    from gridveil.service.publish import CURATOR, destination, list_files
     from gridveil.service.series import release_series, repairs_needed
     from gridveil.service.series_basis import plan_series
     from gridveil.service.series_publish import publish_series, series_summary
@@ -77,36 +78,40 @@ def release_table(
     account: LedgerAccount | NoAccount = NoAccount()
     store = SeriesStore(out / CURATOR, curator, chosen)
     begun = store.exists and not (out / "public").exists() and not (out / "simulation").exists()
-    if not begun:
-        check_destination(out)
-    if settings.seed is None:
-        budget = None if begun else ledger.budget
-        account = LedgerAccount(
-            ledger_of(
-                case, name=ledger.dataset, path=ledger.path, alpha=settings.alpha, cap=budget, protects=options.protects
+    with nullcontext() if begun else destination(out):
+        if settings.seed is None:
+            budget = None if begun else ledger.budget
+            account = LedgerAccount(
+                ledger_of(
+                    case,
+                    name=ledger.dataset,
+                    path=ledger.path,
+                    alpha=settings.alpha,
+                    cap=budget,
+                    protects=options.protects,
+                )
             )
-        )
-    source = store if begun else None if reuse is None else SeriesStore(reuse / CURATOR, curator, chosen)
-    draw = None if source is None else source.load(account)
-    if draw is not None:
-        note("its draws are there, and cost nothing again")
-        store.keep(draw)
-    announce_compilation(settings.solver)
-    prepared = prepare(PublicCase.of(case), solver=settings.solver.value, bounds=settings.demand_bounds)
-    repairs = repairs_needed(plan_series(chosen, series.layout, prepared)[1])
-    with progress(f"releasing {len(curator)} hours of {case.name}", repairs) as advance:
-        step("drawing noise and repairing")
-        made = release_series(
-            series,
-            chosen,
-            account,
-            workers=options.workers or all_cores(),
-            prepared=prepared,
-            reuse=draw,
-            keep=store.keep,
-            announce=store.announce,
-            advance=advance,
-        )
-        step("writing the series and the network, and checking it")
-        publish_series(made, curator, out, simulation_as_public=simulation)
-    show(series_summary(made) | {"files": list_files(out)}, as_json, case.name)
+        source = store if begun else None if reuse is None else SeriesStore(reuse / CURATOR, curator, chosen)
+        draw = None if source is None else source.load(account)
+        if draw is not None:
+            note("its draws are there, and cost nothing again")
+            store.keep(draw)
+        announce_compilation(settings.solver)
+        prepared = prepare(PublicCase.of(case), solver=settings.solver.value, bounds=settings.demand_bounds)
+        repairs = repairs_needed(plan_series(chosen, series.layout, prepared)[1])
+        with progress(f"releasing {len(curator)} hours of {case.name}", repairs) as advance:
+            step("drawing noise and repairing")
+            made = release_series(
+                series,
+                chosen,
+                account,
+                workers=options.workers or all_cores(),
+                prepared=prepared,
+                reuse=draw,
+                keep=store.keep,
+                announce=store.announce,
+                advance=advance,
+            )
+            step("writing the series and the network, and checking it")
+            publish_series(made, curator, out, simulation_as_public=simulation)
+        show(series_summary(made) | {"files": list_files(out)}, as_json, case.name)

@@ -31,6 +31,13 @@ class Protects(Enum):
     PROFILE = "profile"
 
 
+class Names(Enum):
+    """Whether a release shows what buses and loads are called in the file, or numbers in their place."""
+
+    KEEP = "keep"
+    PSEUDONYMS = "pseudonyms"
+
+
 class CostTargetMode(Enum):
     """Where f̃ comes from.
 

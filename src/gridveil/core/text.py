@@ -1,8 +1,9 @@
-"""Number formatting: significant digits, thin spaces between thousands, a true minus sign."""
+"""Words for numbers: significant digits, thin spaces between thousands, a true minus sign; plurals; lists of rows."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 THIN_SPACE, MINUS = "\u2009", "\u2212"
 IRREGULAR = {"datum": "data"}
@@ -42,6 +43,17 @@ def percent(value: float | None, digits: int = 3) -> str:
 def limits_words(low: float, high: float) -> str:
     """Format a range on one line."""
     return f"{number(low)} to {number(high)}".replace(" ", "\u00a0")
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """List whole numbers in growing order, runs as ranges: ``1–3, 7``."""
+    runs: list[list[int]] = []
+    for value in sorted(set(numbers)):
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
 
 
 def _tidy(text: str) -> str:

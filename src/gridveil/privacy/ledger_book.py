@@ -238,6 +238,7 @@ def _entry_of(ledger: Ledger) -> RegisteredLedger:
 
 def _made_ledger(path: Path) -> Ledger | None:
     """Open the ledger at a path, or return None if none was ever completed there; a damaged one is an error."""
+    disk.refuse_device(path)
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -28,6 +28,7 @@ def locked(file: Path, shown: Path, flags: int) -> Iterator[int]:
     """
     if fcntl is None:
         raise InputError(f"{shown}: the ledger needs the file locks of Linux or macOS; on Windows use WSL")
+    refuse_device(file)
     try:
         held = False
         while not held:
@@ -48,6 +49,12 @@ def locked(file: Path, shown: Path, flags: int) -> Iterator[int]:
         raise InputError(
             f"{shown}: the ledger cannot be used ({error.strerror}), so nothing may be drawn; solve this first"
         ) from error
+
+
+def refuse_device(path: Path) -> None:
+    """Refuse what is neither file nor folder: a device may be endless, and a pipe waits for ever."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(f"{path}: is not a file, so it cannot be a ledger; name a file with --ledger")
 
 
 def is_at(path: Path, descriptor: int) -> bool:

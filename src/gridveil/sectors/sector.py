@@ -90,7 +90,7 @@ class Sector(Protocol):
         ...
 
     def read(self, source: str, options: Any, sites: SiteRule) -> Case:
-        """Read and check a case; what cannot be used is an InputError. Options of other sectors are ignored."""
+        """Read and check a case; what cannot be used is an InputError. Options of other sectors are one too."""
         ...
 
     def read_places(self, source: str) -> Places:

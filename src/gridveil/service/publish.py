@@ -10,7 +10,8 @@ import csv
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -44,20 +45,29 @@ CardPage = Callable[[Mapping[str, object]], str | None]
 """Makes a page from the card and nothing else, so that no secret can enter; None when it cannot."""
 
 
-def check_destination(folder: Path) -> None:
-    """Refuse, before any budget is spent, a folder that holds something or cannot be written to.
+@contextmanager
+def destination(folder: Path) -> Iterator[None]:
+    """Take a new or empty folder for one release, before any budget is spent; another release cannot take it as well.
 
-    Nothing is left behind: a release that is refused later can be asked for again with the same folder.
+    A folder that holds something or cannot be written to is refused. What fails before anything is written leaves nothing
+    behind, so it can be asked for again with the same folder.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not an empty folder; choose another --out")
     missing = [path for path in (folder / CURATOR, folder, *folder.parents) if not path.exists()]
     try:
-        (folder / CURATOR).mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CURATOR).mkdir()  # of two releases that got here, one fails
+    except FileExistsError:
+        raise InputError(f"{folder}: another release is being written to this folder; choose another --out") from None
     except OSError as error:
         raise InputError(f"{folder}: cannot be written to ({error.strerror}); choose another --out") from None
-    for path in missing:
-        path.rmdir()
+    try:
+        yield
+    finally:
+        for path in missing:
+            if not any(path.iterdir()):
+                path.rmdir()
 
 
 def keep_draw(draw: Draw, curator: Curator, folder: Path) -> None:

@@ -21,6 +21,8 @@ def read_toml(path: Path) -> Mapping[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
+    except RecursionError:
+        raise InputError(f"{path}: nests too deep for a TOML file; correct it") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is not a TOML file ({str(error).splitlines()[0]}); correct it") from None
 

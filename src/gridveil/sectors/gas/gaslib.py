@@ -113,7 +113,8 @@ def _network(path: Path) -> _Net:
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{path.name}: node {twice} appears twice in the file; give each its own id")
     notes: list[str] = []
-    if any(node.measured("height", PhysicalQuantity.LENGTH) for node in nodes):
+    heights = [height for node in nodes if (height := node.child("height")) is not None]
+    if any(height.number() for height in heights):  # in any unit, or in none, as in GasLib-24
         notes.append("heights of nodes left out: all pipes are taken as level")
     density = _mean(nodes, "normDensity", PhysicalQuantity.DENSITY, notes)
     connections = {kind: [item for item in groups["connections"] if item.name == kind] for kind in CONNECTIONS}

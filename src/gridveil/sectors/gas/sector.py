@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.choices import Formulation
+from gridveil.core.errors import InputError
 from gridveil.core.secret import Secret, SecretField
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.case import Case
@@ -86,7 +87,9 @@ class GasSector:
         """Read and check a case; a GasBoundary states what the file leaves open."""
         path = self.file_of(source)
         name, tables = (source, BUILT_IN[source]()) if path is None else (path.stem, read_gas_file(path, sites))
-        boundary = options if isinstance(options, GasBoundary) else GasBoundary()
+        if not isinstance(options, GasBoundary | None):
+            raise InputError("the junctions of a gas network keep their names, which are its ids; leave out --names")
+        boundary = options or GasBoundary()
         network, withdrawal = gas_network_from_tables(tables, boundary)
         secret = Secret(field=withdrawal_field(network), values=withdrawal)
         return Case(

@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from gridveil.core.choices import Names
 from gridveil.core.errors import InputError
 from gridveil.core.secret import Secret, SecretField
+from gridveil.core.text import ranges
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.costs import costs_from_curves
 from gridveil.sectors.power.elements import Compensators, DcLines, StorageUnits
+from gridveil.sectors.power.given_names import GivenNames
 from gridveil.sectors.power.network import Bools, Branches, Buses, Floats, Generators, Ints, LoadSites, PowerNetwork
 from gridveil.sectors.power.tables import BranchTable, CompensatorTable, DcLineTable, PowerTables, StorageTable
+from gridveil.sectors.power.vector_groups import without_vector_groups
 
 UNLIMITED_ANGLE = np.deg2rad(90.0)  # files write ±360 or ±90 degrees, or twice 0, for "no limit"
 BASE_RANGE = (1e-6, 1e9)  # MVA; beyond it per-unit values lose all meaning
@@ -20,10 +24,14 @@ LARGEST_DEMAND = 1e9  # MVA; what a solver could fail on is refused here, before
 DEFAULT_ANGLE = np.deg2rad(60.0)  # what stands in for "no limit", as in PowerModels
 
 
-def power_case(name: str, tables: PowerTables) -> Case:
-    """Build a case and check it. What cannot be used is an InputError that says where, and what to do."""
+def power_case(name: str, tables: PowerTables, names: Names = Names.PSEUDONYMS) -> Case:
+    """Build a case and check it. What cannot be used is an InputError that says where, and what to do.
+
+    Names of buses and loads stay behind unless they shall be kept: then they are public.
+    """
     _check_size(tables)
     _check_finite(tables)
+    tables = without_vector_groups(tables, _without_angle_limit(tables.branch))
     bus, base = tables.bus, tables.base_mva
     generator = tables.generator
     network = PowerNetwork(
@@ -54,6 +62,7 @@ def power_case(name: str, tables: PowerTables) -> Case:
         dc_line=_dc_lines(tables.dc_line, bus.id, base),
         storage=_storage(tables.storage, bus.id, base),
         compensator=_compensators(tables.compensator, bus.id, base),
+        given=tables.given if names is Names.KEEP else tables.given.unnamed(),
     )
     _check_limits(network)
     _check_supply(network)
@@ -62,9 +71,9 @@ def power_case(name: str, tables: PowerTables) -> Case:
         network=network,
         secret=Secret(field=demand_field(network), values=tables.load.power.scaled(1 / base)),
         file_format=tables.file_format,
-        notes=tables.notes + _angle_note(tables.branch),
+        notes=tables.notes + _angle_note(tables.branch) + _names_note(tables.given, names),
         sites_declared=tables.sites_declared,
-        unprotected=tables.unprotected,
+        unprotected=tables.unprotected + _published_names(network.given),
     )
 
 
@@ -141,11 +150,27 @@ def _compensators(compensator: CompensatorTable, bus_id: Ints, base: float) -> C
     )
 
 
-def _angle_note(branch: BranchTable) -> tuple[str, ...]:
+def _without_angle_limit(branch: BranchTable) -> Bools:
     unset = (branch.angle_min == 0) & (branch.angle_max == 0)
     wide = (np.deg2rad(branch.angle_min) <= -UNLIMITED_ANGLE) | (np.deg2rad(branch.angle_max) >= UNLIMITED_ANGLE)
-    count = int(np.sum(unset | wide))
-    return (f"{count} branches without an angle limit: 60 degrees assumed",) if count else ()
+    return np.asarray((unset | wide) & branch.in_service)
+
+
+def _angle_note(branch: BranchTable) -> tuple[str, ...]:
+    rows = np.flatnonzero(_without_angle_limit(branch)) + 1
+    if not rows.size:
+        return ()
+    return (f"{rows.size} branches without an angle limit (rows {ranges(rows.tolist())}): 60 degrees assumed",)
+
+
+def _names_note(given: GivenNames, names: Names) -> tuple[str, ...]:
+    if names is Names.KEEP or not given.words:
+        return ()
+    return (f"names of {given.words}: replaced by numbers, in the order of the file (--names keep publishes them)",)
+
+
+def _published_names(given: GivenNames) -> tuple[str, ...]:
+    return (f"names of {given.words}: published as the file states them",) if given.words else ()
 
 
 def _positions(ids: Ints, bus_id: Ints, kind: str) -> Ints:

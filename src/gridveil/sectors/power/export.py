@@ -82,6 +82,7 @@ def public_tables(network: PowerNetwork, sites: NDArray[np.complex128]) -> Publi
         load_bus_id=bus.id[network.load.bus],
         load_in_service=network.load.in_service,
         load_power=sites * base,
+        given=network.given,
     )
 
 

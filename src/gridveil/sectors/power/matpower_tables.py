@@ -6,10 +6,8 @@ in a comment above them (``%column_names%``), as PowerModels.jl writes them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -18,10 +16,6 @@ from numpy.typing import NDArray
 from gridveil.core.errors import InputError
 from gridveil.sectors.power.tables import CostCurve
 
-_TABLE = re.compile(r"^[ \t]*mpc\.(\w+)\s*=\s*\[(.*?)\]", re.DOTALL | re.MULTILINE)
-_COMMENT = re.compile(r"%.*")
-_CONTINUED = re.compile(r"\.\.\.[^\n]*\n")
-_FIELD = re.compile(r"\s*mpc\.(\w+)\s*=")
 COLUMN_MARK = "%column_names%"
 CURRENTS, COMPENSATORS, SWITCHES = "branch_currents", "static_var_compensator", "switch"
 _USUAL_COLUMNS = {SWITCHES: ("f_bus", "t_bus", "psw", "qsw", "state", "thermal_rating", "status")}
@@ -79,34 +73,6 @@ def more_tables(file: PlainTables, n_generators: int, n_branches: int) -> MoreTa
         switches=_switches(file),
         compensators=_compensators(file),
     )
-
-
-class MatpowerFile:
-    """The tables of a file without code."""
-
-    def __init__(self, path: Path) -> None:
-        text = path.read_text(encoding="utf-8", errors="replace")
-        plain = _CONTINUED.sub(" ", _COMMENT.sub("", text))
-        self._body = {match.group(1): match.group(2) for match in _TABLE.finditer(plain)}
-        self.columns: dict[str, tuple[str, ...]] = {}
-        names: tuple[str, ...] = ()
-        for line in text.splitlines():
-            if line.strip().startswith(COLUMN_MARK):
-                names = tuple(line.strip().removeprefix(COLUMN_MARK).split())
-            elif match := _FIELD.match(line):
-                self.columns[match.group(1)], names = names, ()
-
-    def table(self, name: str) -> Rows | None:
-        """Rows of a table; short ones are filled with zeros."""
-        lines = re.split(r"[;\n]", self._body.get(name, ""))
-        words = [row for row in (re.findall(r"[^\s,]+", line) for line in lines) if row]
-        rows = np.zeros((len(words), max((len(row) for row in words), default=0)))
-        try:
-            for place, row in enumerate(words):
-                rows[place, : len(row)] = [float(word) for word in row]
-        except ValueError:
-            return None
-        return rows if name in self._body else None
 
 
 def _column(file: PlainTables, name: str, *columns: str) -> list[list[float]]:

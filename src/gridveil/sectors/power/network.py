@@ -21,6 +21,7 @@ from gridveil.sectors.power.elements import (
     no_storage,
     select,
 )
+from gridveil.sectors.power.given_names import NO_NAMES, GivenNames
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -147,6 +148,7 @@ class PowerNetwork:
     dc_line: DcLines = field(default_factory=no_dc_lines)
     storage: StorageUnits = field(default_factory=no_storage)
     compensator: Compensators = field(default_factory=no_compensators)
+    given: GivenNames = NO_NAMES
 
     @cached_property
     def served(self) -> Bools:

@@ -8,11 +8,16 @@ from pathlib import Path
 import powerio
 
 from gridveil.sectors.geometry import Places, finite_points, own_names
+from gridveil.sectors.power.parsed import parsed
 
 
 def power_places(path: Path) -> Places:
     """Read names and coordinates of buses from a file."""
-    module = powerio.parse(str(path))
+    with parsed(path) as source:
+        return _places(source.module)
+
+
+def _places(module: powerio.PioModule[powerio.BalancedNetwork]) -> Places:
     layer = module.value.to_geo_layer()["features"]
     points = {
         str(feature["properties"]["id"]): feature["geometry"]["coordinates"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import powerio
 
-from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretValues
-from gridveil.sectors.power.matpower_tables import MatpowerFile, MoreTables, more_tables
+from gridveil.sectors.power.given_names import GivenNames
+from gridveil.sectors.power.matpower_tables import MoreTables, more_tables
+from gridveil.sectors.power.parsed import ParsedSource, parsed
 from gridveil.sectors.power.read_elements import (
     Elements,
     Row,
@@ -22,7 +25,15 @@ from gridveil.sectors.power.read_elements import (
     floats,
     ints,
 )
-from gridveil.sectors.power.source import MATPOWER, PANDAPOWER, WITH_LOAD_TABLE, check_source, notes_of
+from gridveil.sectors.power.source import (
+    PANDAPOWER,
+    WITH_LOAD_TABLE,
+    check_source,
+    grid_connections,
+    load_names,
+    notes_of,
+    voltage_dependence,
+)
 from gridveil.sectors.power.star import star_legs
 from gridveil.sectors.power.switches import pandapower_switches, without_switches
 from gridveil.sectors.power.tables import (
@@ -34,7 +45,6 @@ from gridveil.sectors.power.tables import (
     LoadTable,
     PowerTables,
 )
-from gridveil.sectors.redaction import redact
 from gridveil.sectors.sites import AS_STATED, SiteKind, SiteRule, places_without_row
 
 STAR_VOLTAGE_LIMITS = (0.9, 1.1)
@@ -46,12 +56,19 @@ def read_power_file(path: Path, sites: SiteRule = AS_STATED) -> PowerTables:
     ``sites`` says which buses have a site. As a file states it, formats with a table of loads declare their sites;
     MATPOWER does not, because a bus without demand is no site there.
     """
-    module = _parse(path)
+    with parsed(path) as source:
+        return _tables(source, sites)
+
+
+def _tables(source: ParsedSource, sites: SiteRule) -> PowerTables:
+    path, module = source.path, source.module
     network, file_format = module.value, str(module.value.source_format)
-    notes = check_source(path, file_format) + notes_of(module.diagnostics)
+    document = json.loads(powerio.serialize(module).artifacts[0].data or b"")["value"]["data"]
+    check_source(path, file_format)
+    notes = [*source.notes, *notes_of(module.diagnostics), *voltage_dependence(document["loads"])]
     beyond = MoreTables()
-    if file_format == MATPOWER and path.is_file():
-        beyond = more_tables(MatpowerFile(path), network.n_generators, network.n_branches)
+    if source.matpower is not None:
+        beyond = more_tables(source.matpower, network.n_generators, network.n_branches)
     switches = beyond.switches
     if file_format == PANDAPOWER:
         module, switches, more = pandapower_switches(path, module)
@@ -82,43 +99,13 @@ def read_power_file(path: Path, sites: SiteRule = AS_STATED) -> PowerTables:
         notes=tuple(notes),
         sites_declared=declared,
         unprotected=_unprotected(network),
+        given=_given_names(document, path, file_format, [int(row["id"]) for row in buses], loads),
     )
-
-
-def _parse(path: Path) -> powerio.PioModule[powerio.BalancedNetwork]:
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder; check the path, or name a built-in case such as veil9")
-    if path.is_dir() and not (path / "network.csv").exists():
-        raise InputError(f"{path}: is a folder, not a case file; only PyPSA folders (with a network.csv) can be read")
-    try:
-        module = powerio.parse(str(path))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise InputError(f"{path}: cannot be read as a power case: {redact(_reason(error))}") from None
-    except BaseException as error:
-        # A panic of the Rust reader arrives as a BaseException of its own; Ctrl-C must still get through.
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise InputError(
-            f"{path}: cannot be read as a power case: the file is malformed; check or re-export it"
-        ) from None
-    if not isinstance(module.value, powerio.BalancedNetwork):
-        kind = type(module.value).__name__
-        raise InputError(f"{path}: holds a {kind}, not one transmission network; export a single snapshot of a network")
-    return module
-
-
-def _reason(error: Exception) -> str:
-    """Return the parser's message without its code, plus a hint for files in no known format."""
-    text = str(error)
-    code, _, rest = text.partition(": ")
-    if code == "REQUEST.FORMAT.UNKNOWN":
-        return "unknown format; give a MATPOWER .m, PSS/E .raw, PowerModels, pandapower or Egret .json file, or a PyPSA folder"
-    return f"{rest or text}; check or re-export the file"
 
 
 def _site_rows(network: powerio.BalancedNetwork, sites: SiteRule, *, declared: bool) -> tuple[list[Row], bool]:
     """Rows of all sites in the order of the buses, those without a row of their own with a demand of zero."""
-    rows: list[Row] = list(network.loads)
+    rows: list[Row] = [row | {"row": place} for place, row in enumerate(network.loads)]
     if sites.kind is SiteKind.ROWS:
         return rows, declared
     buses = [str(row["id"]) for row in network.buses]
@@ -126,6 +113,25 @@ def _site_rows(network: powerio.BalancedNetwork, sites: SiteRule, *, declared: b
     rows += [{"bus": int(bus), "p": 0.0, "q": 0.0, "in_service": True} for bus in missing]
     position = {int(bus): place for place, bus in enumerate(buses)}
     return sorted(rows, key=lambda row: position[row["bus"]]), True
+
+
+def _given_names(
+    document: Mapping[str, Any],
+    path: Path,
+    file_format: str,
+    bus_ids: Sequence[int],
+    loads: Sequence[Row],
+) -> GivenNames:
+    """Collect names that say more than the number of a bus or load, and what pandapower keeps as grid connections."""
+    names = {int(row["id"]): (row["name"] or "").strip() for row in document["buses"]}
+    of_buses = tuple("" if names.get(bus) == str(bus) else names.get(bus, "") for bus in bus_ids)
+    stated = load_names(path, file_format)
+    of_loads = tuple(stated[row["row"]] if row.get("row", len(stated)) < len(stated) else "" for row in loads)
+    return GivenNames(
+        bus=of_buses if any(of_buses) else (),
+        load=of_loads if any(of_loads) else (),
+        grid_connections=grid_connections(path, file_format),
+    )
 
 
 def _unprotected(network: powerio.BalancedNetwork) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.choices import Formulation
+from gridveil.core.choices import Formulation, Names
+from gridveil.core.errors import InputError
 from gridveil.core.graph import components
 from gridveil.core.secret import SecretField
 from gridveil.sectors.builtin import PGLIB_PREFIX, SHIPPED, pglib_names, resolve_case
@@ -80,6 +81,7 @@ PUBLIC_FACTS = (
         columns=("compensator.bus_id", "compensator.b_min", "compensator.b_max", "compensator.in_service"),
     ),
     PublicFact(words="the base of per-unit values", columns=("base_mva",)),
+    PublicFact(words="names of buses and load sites, where they are kept", columns=("given",)),
     PublicFact(words="which buses have load sites, and how many", columns=("load_bus_id", "load_in_service")),
 )
 
@@ -111,9 +113,15 @@ class PowerSector:
         return resolve_case(source)
 
     def read(self, source: str, options: object, sites: SiteRule) -> Case:
-        """Read and check a case; power has no options."""
+        """Read and check a case; ``options`` says whether names of buses and loads are kept. Without it they are not."""
+        if not isinstance(options, Names | None):
+            raise InputError(
+                "a power network has no boundary conditions; leave out --preset, --slack, --sound-speed, --flow-base and "
+                "--demand-unit"
+            )
         path = resolve_case(source)
-        return power_case(path.stem.removeprefix(PGLIB_PREFIX), read_power_file(path, sites))
+        tables = read_power_file(path, sites)
+        return power_case(path.stem.removeprefix(PGLIB_PREFIX), tables, options or Names.PSEUDONYMS)
 
     def read_places(self, source: str) -> Places:
         """Read names and coordinates of buses."""

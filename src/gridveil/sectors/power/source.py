@@ -7,7 +7,6 @@ put 0 or infinity, always the same; MATPOWER demands the column. Other readers w
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
@@ -18,6 +17,9 @@ from typing import Any
 import powerio
 
 from gridveil.core.errors import InputError
+from gridveil.core.text import ranges
+from gridveil.sectors.power.psse_sections import refuse_equipment
+from gridveil.sectors.power.pypsa_files import rows_of
 from gridveil.sectors.redaction import redact
 
 MATPOWER, PANDAPOWER, PYPSA, PSSE = "matpower", "pandapower-json", "pypsa-csv", "psse"
@@ -30,24 +32,15 @@ _TABLES_READ = {"bus", "load", "sgen", "gen", "ext_grid", "line", "trafo", "shun
 CUT_BY_SWITCH = {"l": "line", "t": "trafo"}
 """Tables of pandapower whose rows a switch of this kind can take out of service."""
 _NOT_EQUIPMENT = {"pwl_cost", "measurement", "controller", "characteristic", "group", "bus_geodata", "line_geodata"}
+_NOT_EQUIPMENT |= {"q_capability_curve_table"}  # of which powerio says that it passes it over
 _NOT_EQUIPMENT |= {"spline_characteristic_table", "trafo_characteristic_table", "q_capability_characteristic"}
 # Stricter than float(), which takes 1_000 and nan: what any reader takes for a number.
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_DEVICE_SECTIONS = (
-    "FACTS DEVICE",
-    "INDUCTION MACHINE",
-    "GNE DEVICE",
-    "VSC DC LINE",
-    "MULTI-TERMINAL DC",
-    "SWITCHING DEVICE",
-)
+_SECTION_LEFT_OUT = re.compile(r"PSS/E (?P<name>.+?) section \(")
 
 
-def check_source(path: Path, file_format: str) -> list[str]:
-    """Refuse a file whose missing limits powerio would take from set-points, or that has parts it would leave out.
-
-    The result says what powerio simplifies without saying so.
-    """
+def check_source(path: Path, file_format: str) -> None:
+    """Refuse a file whose missing limits powerio would take from set-points, or that has parts it would leave out."""
     if file_format not in EXAMINED:
         raise InputError(
             f"{path}: the format {file_format} is not read, because its reader may take missing limits from "
@@ -55,7 +48,14 @@ def check_source(path: Path, file_format: str) -> list[str]:
         )
     if file_format == PYPSA:
         _check_pypsa(path)
-    return _check_pandapower(path) if file_format == PANDAPOWER else []
+    if file_format == PANDAPOWER:
+        _check_pandapower(path)
+
+
+def voltage_dependence(loads: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Note the loads that depend on the voltage: their power at 1 p.u. is taken."""
+    rows = [place for place, row in enumerate(loads, start=1) if row["voltage_model"]]
+    return [f"loads that depend on the voltage are taken as constant (rows {ranges(rows)})"] if rows else []
 
 
 def notes_of(diagnostics: Iterable[powerio.Diagnostic]) -> list[str]:
@@ -65,21 +65,42 @@ def notes_of(diagnostics: Iterable[powerio.Diagnostic]) -> list[str]:
         message = redact(finding.message)
         if finding.severity == "error":
             raise InputError(f"the file cannot be used: {message}; check or re-export it")
-        section = next((name for name in _DEVICE_SECTIONS if f"{name} section" in finding.message), None)
-        if finding.code == "READ.PSSE.SECTION_UNSUPPORTED" and section is not None:
-            raise InputError(
-                f"the PSS/E section {section} has records, which are not modelled; "
-                "remove them or replace them by loads, shunts or generators"
-            )
+        if finding.code == "READ.PSSE.SECTION_UNSUPPORTED":
+            section = _SECTION_LEFT_OUT.match(finding.message)
+            name = section["name"] if section else "of this name"
+            refuse_equipment(name)
+            message = f"the PSS/E section {name} describes no equipment and is not read"
+        if finding.code == "READ.MATPOWER.INDEXED_ASSIGNMENT":
+            raise InputError("the file changes its tables by code; save its result with MATPOWER's savecase")
         of_results = finding.message.startswith(("`res_", "`_"))  # pandapower's result tables, which nobody would read
         if finding.severity == "warning" and not of_results and message not in notes:
             notes.append(message)
     return notes
 
 
-def _check_pandapower(path: Path) -> list[str]:
+def load_names(path: Path, file_format: str) -> list[str]:
+    """Names of the loads, in the order of their rows, where the format has them and powerio leaves them out."""
+    if file_format == PANDAPOWER:
+        return [str(row.get("name") or "") for _, row in _equipment(path).get("load", ())]
+    return [row.get("name") or "" for row in rows_of(path / "loads.csv")] if file_format == PYPSA else []
+
+
+def grid_connections(path: Path, file_format: str) -> tuple[int, ...]:
+    """Positions, among powerio's generators, of what pandapower lists as ext_grid: they come after its table gen."""
+    if file_format != PANDAPOWER:
+        return ()
+    tables = _equipment(path)
+    before = len(tables.get("gen", ()))
+    return tuple(range(before, before + len(tables.get("ext_grid", ()))))
+
+
+def _equipment(path: Path) -> dict[str, list[tuple[object, dict[str, Any]]]]:
     document = json.loads(path.read_bytes())
-    tables = {name: _frame(name, value) for name, value in document["_object"].items() if _is_equipment(name, value)}
+    return {name: _frame(name, value) for name, value in document["_object"].items() if _is_equipment(name, value)}
+
+
+def _check_pandapower(path: Path) -> None:
+    tables = _equipment(path)
     for table in ("gen", "sgen"):
         for index, row in tables.get(table, ()):
             if not _is_number(row.get("max_p_mw")):
@@ -99,8 +120,6 @@ def _check_pandapower(path: Path) -> list[str]:
                 f"{count} rows of the pandapower table {table} are in service, and they are not modelled; "
                 "replace them by rows of load, shunt, gen, line or trafo, or switch them off"
             )
-    parts = [name for _, row in tables.get("load", ()) for name in row if name.startswith("const_") and row[name]]
-    return ["loads that depend on the voltage are taken as constant"] if parts else []
 
 
 def _matters(table: str, row: Mapping[str, Any]) -> bool:
@@ -135,23 +154,23 @@ def _is_number(value: object) -> bool:
 
 
 def _check_pypsa(folder: Path) -> None:
-    for number, row in enumerate(_rows(folder / "generators.csv"), start=1):
+    for number, row in enumerate(rows_of(folder / "generators.csv"), start=1):
         if not _NUMBER.fullmatch(row.get("p_nom") or ""):
             raise InputError(
                 f"generator {number} (bus {row.get('bus')}): the file states no maximum active power; "
                 "add p_nom to generators.csv"
             )
-    for number, row in enumerate(_rows(folder / "links.csv"), start=1):
+    for number, row in enumerate(rows_of(folder / "links.csv"), start=1):
         if not _NUMBER.fullmatch(row.get("p_nom") or ""):
             raise InputError(f"link {number}: the file states no maximum active power; add p_nom to links.csv")
-    for number, row in enumerate(_rows(folder / "storage_units.csv"), start=1):
+    for number, row in enumerate(rows_of(folder / "storage_units.csv"), start=1):
         usual = {"p_min_pu": -1.0, "p_max_pu": 1.0, "marginal_cost": 0.0}
         if any(row.get(name) and not _is_close(row[name], value) for name, value in usual.items()):
             raise InputError(
                 f"storage unit {number}: its p_min_pu, p_max_pu or marginal_cost is not modelled; "
                 "use -1, 1 and 0, or replace it by a generator"
             )
-    active = [row for row in _rows(folder / "stores.csv") if (row.get("active") or "").lower() not in ("false", "0")]
+    active = [row for row in rows_of(folder / "stores.csv") if (row.get("active") or "").lower() not in ("false", "0")]
     if active:
         raise InputError(f"{len(active)} rows of stores.csv are not modelled; remove them or make them inactive")
 
@@ -162,19 +181,8 @@ def _is_close(word: str, value: float) -> bool:
 
 def link_costs(folder: Path, count: int) -> list[float]:
     """Marginal cost of each row of links.csv, which powerio passes over."""
-    rows = _rows(folder / "links.csv")
+    rows = rows_of(folder / "links.csv")
     words = [row.get("marginal_cost") or "0" for row in rows]
     if len(rows) != count or not all(_NUMBER.fullmatch(word) for word in words):
         raise InputError("links.csv: a marginal cost is not a number, or a row could not be read; correct it")
     return [float(word) for word in words]
-
-
-def _rows(path: Path) -> Sequence[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        names = list(reader.fieldnames or ())
-        if len(set(names)) < len(names):
-            raise InputError(f"{path.name} has two columns of one name; rename or remove one")
-        return list(reader)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.secret import SecretValues
+from gridveil.sectors.power.given_names import NO_NAMES, GivenNames
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -146,3 +147,4 @@ class PowerTables:
     notes: tuple[str, ...]
     sites_declared: bool
     unprotected: tuple[str, ...]
+    given: GivenNames = NO_NAMES

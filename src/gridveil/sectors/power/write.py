@@ -1,13 +1,13 @@
 """Write a power network from its public columns and released loads: an allow-list, never an edited copy of the source.
 
-Set-points, flows, names, comments, ratings B and C and every table that the program does not use stay behind, because
-they may reveal demands. Where a format demands a value, it gets a neutral one (1 p.u., 0 degrees, 0 MW).
+Set-points, flows, comments, names (unless they shall be kept), ratings B and C and every table that the program does not
+use stay behind, because they may reveal demands. Where a format demands a value, it gets a neutral one (1 p.u., 0 degrees, 0 MW).
 """
 
 from __future__ import annotations
 
-import csv
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,8 @@ import powerio
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
+from gridveil.sectors.power.given_names import NO_NAMES, GivenNames
+from gridveil.sectors.power.mended import mend_pandapower, mend_pypsa
 from gridveil.sectors.power.tables import (
     BranchTable,
     BusTable,
@@ -53,6 +55,7 @@ class PublicTables:
     load_bus_id: Ints
     load_in_service: NDArray[np.bool_]
     load_power: NDArray[np.complex128]
+    given: GivenNames = NO_NAMES
 
 
 def can_write(file_format: str) -> bool:
@@ -79,45 +82,21 @@ def write_power_network(tables: PublicTables, folder: Path, file_format: str, *,
     return target
 
 
-def _drop_old_load_columns(path: Path, tables: PublicTables) -> None:
-    """Remove columns of pandapower 2 that duplicate their successors: pandapower 3 refuses a file with both."""
-    document = json.loads(path.read_text())
-    table = document["_object"]["load"]
-    frame = json.loads(table["_object"])
-    keep = [k for k, name in enumerate(frame["columns"]) if name not in OLD_LOAD_COLUMNS]
-    frame["columns"] = [frame["columns"][k] for k in keep]
-    frame["data"] = [[row[k] for k in keep] for row in frame["data"]]
-    table["_object"] = json.dumps(frame)
-    path.write_text(json.dumps(document))
-
-
 def _mend_pypsa(folder: Path, tables: PublicTables) -> None:
-    """Add the links that powerio leaves out, and remove the neutral set-points.
-
-    PyPSA 1.4 takes 0 MW in ``p_set`` as a dispatch that must be kept.
-    """
     write_links(folder / "links.csv", tables.dc_line)
-    for name in ("generators.csv", "storage_units.csv"):
-        if (folder / name).exists():
-            _drop_fixed_dispatch(folder / name)
-
-
-def _drop_fixed_dispatch(path: Path) -> None:
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    names = [name for name in rows[0] if name != "p_set"] if rows else []
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    mend_pypsa(folder, tables.given)
 
 
 def _add_matpower_tables(path: Path, tables: PublicTables) -> None:
     path.write_text(with_matpower_tables(path.read_text(), tables.branch, tables.generator, tables.compensator))
 
 
-OLD_LOAD_COLUMNS = ("const_z_percent", "const_i_percent")
-MENDED = {"pandapower-json": _drop_old_load_columns, "pypsa-csv": _mend_pypsa, "matpower": _add_matpower_tables}
+MENDED: dict[str, Callable[[Path, PublicTables], None]] = {
+    "pandapower-json": lambda path, tables: mend_pandapower(path, tables.given),
+    "pypsa-csv": _mend_pypsa,
+    "matpower": _add_matpower_tables,
+}
+"""What powerio's writers leave out or write in a form that the format's own tools refuse."""
 
 
 def _document(tables: PublicTables, title: str) -> Row:
@@ -164,7 +143,7 @@ def _buses(tables: PublicTables) -> list[Row]:
             "evlo": None,
             "area": int(bus.area[i]),
             "zone": int(bus.zone[i]),
-            "name": None,
+            "name": (tables.given.bus[i] or None) if tables.given.bus else None,
             "uid": f"bus-{bus.id[i]}",
             "extras": {},
         }
