@@ -22,6 +22,7 @@ class ParametricProgram:
     ``g_lower ≤ g(x, d) ≤ g_upper`` and ``x_lower ≤ x ≤ x_upper`` (±inf where there is no bound).
 
     ``x_start`` may be built from public data only; ``more_starts`` make further ones from data that is not secret.
+    ``starts`` are further public x where O(d) has several local optima: whoever checks a cost solves from each of them too.
     ``proxy`` is the paper's concave m(d): O(d) is expected to grow with it. Demands and prices raise the cost, so their
     sum is the natural proxy (and the default); capacities lower it: minus the sum.
     ``adaptive_barrier`` lets Ipopt choose its barrier at each step: slower on power flow, far more reliable on gas flow.
@@ -44,6 +45,7 @@ class ParametricProgram:
     cost_unit: str = "cost"
     adaptive_barrier: bool = False
     more_starts: tuple[Callable[[Vector], Vector], ...] = ()
+    starts: tuple[Vector, ...] = ()
 
     def __post_init__(self) -> None:
         if self.proxy is None:
@@ -63,6 +65,8 @@ class ParametricProgram:
         for kind in ("x", "g", "d"):
             if np.any(getattr(self, f"{kind}_lower") > getattr(self, f"{kind}_upper")):
                 raise InputError(f"program {self.name}: {kind}_lower exceeds {kind}_upper; swap or widen the bounds")
+        if any(np.shape(start) != (self.n_x,) or not np.all(np.isfinite(start)) for start in self.starts):
+            raise InputError(f"program {self.name}: each of starts must hold {self.n_x} finite numbers")
         if not np.all(np.isfinite(self.x_start)):
             raise InputError(f"program {self.name}: x_start must be finite; give a number for each variable")
 

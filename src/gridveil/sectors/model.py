@@ -95,6 +95,11 @@ class Model:
     supply: float | None = None
     """Total supply that the network states, per unit of the secret's base; None where it states none."""
 
+    @property
+    def starts(self) -> tuple[Vector, ...]:
+        """Public x from which to solve O(d) too, where it has several local optima; none where one start is enough."""
+        return self.program.starts
+
     def bounded(self, bounds: DemandBounds) -> Model:
         """The same model with bounds on the real parts of the data."""
         if bounds is DemandBounds.NONE:
