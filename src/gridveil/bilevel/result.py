@@ -15,7 +15,7 @@ Vector = NDArray[np.float64]
 
 
 class Ending(Enum):
-    """How a run ended. Only the first six carry a point, and only after its cost was verified in the band."""
+    """How a run ended. Only the first seven carry a point, and only after its cost was verified in the band."""
 
     NOISY_IN_BAND = "the noisy data satisfy the band as they are"
     HIGHPOINT_IN_BAND = "the high-point relaxation satisfies the band"
@@ -23,6 +23,7 @@ class Ending(Enum):
     POLISHED = "price cuts bring no nearer point, and O↑ reaches the band no nearer either"
     CALL_LIMIT = "the limit of calls to O↑ was reached; the best point so far is kept"
     BRACKET_STUCK = "no solve inside the bracket converged; the best point so far is kept"
+    ANCHORED = "pushing the proxy led nowhere; found between the high point and public data that cost enough"
     NO_HIGHPOINT = "the high-point relaxation has no solution, or none was found from any start"
     NO_BRACKET = "pushing the proxy never raised the optimal cost into the band"
     NOT_VERIFIED = "a fresh solve did not confirm the cost of the point in the band"
@@ -37,6 +38,7 @@ class StepKind(Enum):
     CUT = "price cut"
     POLISH = "polish"
     ROOT = "root search"
+    ANCHOR = "public data"
     VERIFICATION = "verification"
 
 

@@ -26,6 +26,8 @@ class ParametricProgram:
     ``proxy`` is the paper's concave m(d): O(d) is expected to grow with it. Demands and prices raise the cost, so their
     sum is the natural proxy (and the default); capacities lower it: minus the sum.
     ``adaptive_barrier`` lets Ipopt choose its barrier at each step: slower on power flow, far more reliable on gas flow.
+    ``smoothed_cost`` is the cost with its kinks rounded more widely, for joint problems that cycle at a kink of ``cost``.
+    ``typical`` are public data of usual size, for programs whose O need not grow with the proxy: scaled, they cost enough.
     ``d_lower`` and ``d_upper`` bound the data that may be released; the paper's setting is no bounds.
     """
 
@@ -44,6 +46,8 @@ class ParametricProgram:
     d_upper: Vector = field(default=None)  # type: ignore[arg-type]
     cost_unit: str = "cost"
     adaptive_barrier: bool = False
+    smoothed_cost: ca.MX | None = None
+    typical: Vector | None = None
     more_starts: tuple[Callable[[Vector], Vector], ...] = ()
     starts: tuple[Vector, ...] = ()
 
@@ -65,6 +69,8 @@ class ParametricProgram:
         for kind in ("x", "g", "d"):
             if np.any(getattr(self, f"{kind}_lower") > getattr(self, f"{kind}_upper")):
                 raise InputError(f"program {self.name}: {kind}_lower exceeds {kind}_upper; swap or widen the bounds")
+        if self.typical is not None:
+            self._check_vector("typical", self.n_d)
         if any(np.shape(start) != (self.n_x,) or not np.all(np.isfinite(start)) for start in self.starts):
             raise InputError(f"program {self.name}: each of starts must hold {self.n_x} finite numbers")
         if not np.all(np.isfinite(self.x_start)):
@@ -74,14 +80,15 @@ class ParametricProgram:
         for name in ("x", "d"):
             if not getattr(self, name).is_valid_input():
                 raise InputError(f"program {self.name}: {name} must be a CasADi symbol, as from ca.MX.sym")
-        for name in ("cost", "proxy"):
+        scalars = ("cost", "proxy") if self.smoothed_cost is None else ("cost", "proxy", "smoothed_cost")
+        for name in scalars:
             if getattr(self, name).numel() != 1:
                 raise InputError(f"program {self.name}: {name} must be a scalar expression")
         if ca.depends_on(self.proxy, self.x):
             raise InputError(f"program {self.name}: the proxy m(d) must depend on d alone; remove x from it")
         unknown = [
             symbol.name()
-            for symbol in ca.symvar(ca.vertcat(self.cost, self.g, self.proxy))
+            for symbol in ca.symvar(ca.vertcat(self.g, *(getattr(self, name) for name in scalars)))
             if not ca.depends_on(ca.vertcat(self.x, self.d), symbol)
         ]
         if unknown:

@@ -14,6 +14,7 @@ ENDINGS = {
     Ending.POLISHED: "no step brought the demands nearer to the noisy ones",
     Ending.CALL_LIMIT: "the limit on the number of solves was reached; the best demands so far were kept",
     Ending.BRACKET_STUCK: "no further solve converged; the best demands so far were kept",
+    Ending.ANCHORED: "demands were found between its first step and public ones that cost enough",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_anchors
 from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
 from gridveil.bilevel.run import MethodRun
@@ -21,7 +22,11 @@ def solve_bilevel(
 ) -> BilevelResult:
     """(BL): find d* near d̃ with O(d*) in the band. A solve that fails never moves the bracket."""
     run = MethodRun(backend, noisy, target)
-    return run.finish(run.start_from_highpoint() or double_and_bisect(run, settings))
+    ending = run.start_from_highpoint() or double_and_bisect(run, settings)
+    refused = bool(run.candidates)
+    if not confirm_patiently(run):
+        ending = Ending.ANCHORED if search_from_anchors(run) else Ending.NOT_VERIFIED if refused else ending
+    return run.finish(ending)
 
 
 def double_and_bisect(run: MethodRun, settings: BisectionSettings) -> Ending:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.methods.algorithm1 import double_and_bisect
+from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_anchors
 from gridveil.bilevel.methods.bracket import RootBracket
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
@@ -57,6 +58,13 @@ def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: Au
         double_and_bisect(run, settings.bisection)
         if not found:
             search.polish()
+        refused = bool(run.candidates)
+        if not confirm_patiently(run):
+            if search_from_anchors(run):
+                search.polish()
+                confirm_patiently(run)
+            elif refused:
+                return run.finish(Ending.NOT_VERIFIED)
     if at_once is not None and run.confirmed is not None and run.confirmed[0] is first:
         return run.finish(at_once)
     return run.finish(Ending.POLISHED if run.confirmed or run.candidates else Ending.NO_BRACKET)
