@@ -163,12 +163,14 @@ def test_bad_beta(text):
         Tolerance.parse(text)
 
 
-def test_beta_is_an_amount_where_the_cost_is_zero_or_negative():
+def test_a_share_is_one_of_the_size_of_the_cost_or_of_a_public_cost():
+    share = Tolerance.parse("1%")
     with pytest.raises(InputError, match="amount"):
-        Tolerance.parse("1%").around(0.0, CostTargetMode.PUBLIC)
-    with pytest.raises(InputError, match="amount"):
-        Tolerance.parse("1%").around(-10.0, CostTargetMode.PUBLIC)
-    target = Tolerance.parse("2.5").around(-10.0, CostTargetMode.PUBLIC)
+        share.around(0.0, CostTargetMode.PUBLIC)
+    assert share.around(-10.0, CostTargetMode.PUBLIC).beta == pytest.approx(0.1)
+    assert share.around(0.0, CostTargetMode.PUBLIC, least=5.0).beta == pytest.approx(0.05)
+    assert share.around(10.0, CostTargetMode.PUBLIC, least=5.0) == share.around(10.0, CostTargetMode.PUBLIC)
+    target = Tolerance.parse("2.5").around(-10.0, CostTargetMode.PUBLIC, least=1e6)
     assert (target.lower, target.upper) == (-12.5, -7.5)
 
 

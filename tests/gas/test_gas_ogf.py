@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gas_check as gas_check_module
 from gas_check import check_gas_point
-from gas_multistart import MultiStart, random_starts, solve_from_all
+from gas_multistart import MultiStart, solve_from_all
 from gridveil.core.choices import DemandUnit
 from gridveil.programs import Follower, FollowerSolution, Status
 from gridveil.sectors.gas.boundary import GasBoundary
@@ -27,6 +27,7 @@ from gridveil.sectors.gas.ogf import (
     ogf_point,
     ogf_start,
     optimal_gas_flow,
+    random_starts,
     scaled_gas,
     smooth_abs,
 )

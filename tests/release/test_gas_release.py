@@ -83,6 +83,11 @@ def test_release_of_a_built_in_network(cli, tmp_path):
     assert card["data_set"] == {
         "epsilon": 1.0, "cap": 2.0, "alpha": 1.0, "unit": "kg/s", "draws": 1, "delta": 0.0, "protects": "profile"
     }  # fmt: skip
+    scale = card["cost_target"]["scale"]
+    assert scale["value"] > 0 and "public data" in scale["meaning"]
+    assert card["cost_target"]["beta"] == pytest.approx(
+        0.05 * max(abs(card["cost_target"]["value"]), 0.1 * scale["value"])
+    )
     (mechanism,) = card["mechanisms"]
     # Scale α/ε in kg/s, and a little more for the rounding to the lattice.
     assert mechanism["name"] == "Laplace" and mechanism["scale"] == pytest.approx(1, rel=2e-3)

@@ -12,6 +12,10 @@ turns the noisy sum into an estimate of O(d°), from the noisy values d̃ and pu
 3. *Correct.* A tangent of a convex function lies below it, and the relaxation below O. How far is found by replicas: take
    released values as if they were the truth, add fresh noise, linearise again, and compare with the optimum there.
 4. *Combine* with what the noisy values tell by themselves, weighted by the variances that the replicas show.
+
+Where the cost vanishes over a range of ordinary data (gas), prices at noisy values are zero or enormous and a tangent says
+nothing. There all weights are one: the sum is the total, which says on which side of that range the truth lies, and the
+estimate is the optimal cost of the shrunken values, scaled to this total.
 """
 
 from __future__ import annotations
@@ -87,8 +91,10 @@ def linear_cost(
 ) -> LinearCost | None:
     """Linearise the cost at the shrunken noisy values; None if that cannot be done or all weights vanish.
 
-    ``price`` of moves, where it is known already, spares the search for it.
+    ``price`` of moves, where it is known already, spares the search for it. Where costs vanish: the total instead.
     """
+    if model.cost_vanishes:
+        return LinearCost(constant=0.0, weights=model.layout.served.astype(float))
     values = shrunk(noisy)
     found = _relaxed_tangent(model, values, settings, price) or _priced_tangent(model, solves, values, settings)
     if found is None:
@@ -109,6 +115,9 @@ def estimate_cost(
     settings: EstimateSettings = USUAL,
 ) -> CostEstimate:
     """Estimate O(d°) from the noisy values and the noisy sum."""
+    if model.cost_vanishes:
+        cost = _cost_found(model, solves, _with_total(shrunk(noisy), model.layout.served, total.value))
+        return CostEstimate(value=cost, deviation=math.nan, from_values=cost)
     measured = total.offset + total.value
     alone = cost_near(model, solves, shrunk(noisy))
     noise = math.sqrt(total.mechanism.expected_square)
@@ -129,6 +138,14 @@ def estimate_cost(
     return CostEstimate(value=value, deviation=deviation, from_values=alone)
 
 
+def _with_total(values: Values, served: NDArray[np.bool_], total: float) -> Values:
+    """Values scaled so that those served add up to a total; all alike where noise left nothing positive to scale."""
+    found = float(values[served].sum())
+    if found <= 0 or total <= 0:
+        return np.where(served, max(total, 0.0) / int(served.sum()), values)
+    return np.where(served, values * (total / found), values)
+
+
 def cost_near(model: Model, solves: Solves, values: Values) -> float:
     """O at the feasible values nearest to given ones; NaN if they are not found."""
     nearest = solves.nearest_feasible(model.layout.to_program(values))
@@ -138,7 +155,11 @@ def cost_near(model: Model, solves: Solves, values: Values) -> float:
 
 def derived_cost(model: Model, solves: Solves, noisy: NoisyData) -> float:
     """A cost target that spends nothing: the optimal cost of the feasible values nearest to d̃."""
-    cost = cost_near(model, solves, noisy.values)
+    return _cost_found(model, solves, noisy.values)
+
+
+def _cost_found(model: Model, solves: Solves, values: Values) -> float:
+    cost = cost_near(model, solves, values)
     if math.isnan(cost):
         raise NoReleaseError(
             "no cost target could be derived from the noisy values; give a forecast of the cost instead"

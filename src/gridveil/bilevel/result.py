@@ -24,6 +24,7 @@ class Ending(Enum):
     CALL_LIMIT = "the limit of calls to O↑ was reached; the best point so far is kept"
     BRACKET_STUCK = "no solve inside the bracket converged; the best point so far is kept"
     TIME_LIMIT = "the time limit was reached; the best point so far is kept"
+    ANCHORED = "pushing the proxy led nowhere; found between the high point and public data that cost enough"
     NO_HIGHPOINT = "the high-point relaxation has no solution, or none was found from any start"
     NO_BRACKET = "pushing the proxy never raised the optimal cost into the band"
     OUT_OF_TIME = "the time limit was reached before a point in the band was found and verified"
@@ -39,6 +40,7 @@ class StepKind(Enum):
     CUT = "price cut"
     POLISH = "polish"
     ROOT = "root search"
+    ANCHOR = "public data"
     VERIFICATION = "verification"
 
 

@@ -43,7 +43,7 @@ class CostTarget:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """β as a user states it: a share of the cost target, or an amount in the cost's own unit."""
+    """β as a user states it: a share of the cost target's size, or an amount in the cost's own unit."""
 
     amount: float
     relative: bool
@@ -62,12 +62,13 @@ class Tolerance:
             raise InputError("beta must be positive; write a share such as 1% or an amount such as 250")
         return cls(amount, relative)
 
-    def around(self, value: float, source: CostTargetMode) -> CostTarget:
-        """Return the band around a cost. A share of a cost that is not positive is meaningless: then β must be an amount."""
-        if not self.relative:
-            return CostTarget(value=value, beta=self.amount, source=source)
-        if value <= 0:
-            raise InputError(
-                "the cost target is zero or negative, so beta cannot be a share of it; give beta as an amount"
-            )
-        return CostTarget(value=value, beta=self.amount * value, source=source)
+    def half_width(self, value: float, least: float = 0.0) -> float:
+        """β around a cost. A share is one of |f̃|, but of no less than ``least``, a public cost; zero if both vanish."""
+        return self.amount * max(abs(value), least) if self.relative else self.amount
+
+    def around(self, value: float, source: CostTargetMode, least: float = 0.0) -> CostTarget:
+        """Return the band around a cost; where a share is of nothing, β must be an amount."""
+        beta = self.half_width(value, least)
+        if beta == 0:
+            raise InputError("the cost target is zero, so beta cannot be a share of it; give beta as an amount")
+        return CostTarget(value=value, beta=beta, source=source)

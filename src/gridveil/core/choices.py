@@ -41,7 +41,7 @@ class Names(Enum):
 class CostTargetMode(Enum):
     """Where f̃ comes from.
 
-    PRIVATE: a price-weighted sum of the true values with noise of its own, and what the noisy values tell. DERIVED: the
+    PRIVATE: a weighted sum of the true values with noise of its own, and what the noisy values tell. DERIVED: the
     noisy values alone. FORECAST: a number that is given. PUBLIC: the true optimal cost, declared public by the curator.
     """
 

@@ -81,6 +81,7 @@ _NEAR_OPTIONS: dict[str, Any] = {
 
 # Warm: stay where the given primal-dual point is, with a barrier small enough not to push it away again.
 _WARM_OPTIONS: dict[str, Any] = {
+    "ipopt.max_iter": 100,
     "ipopt.warm_start_init_point": "yes",
     "ipopt.mu_init": 1e-6,
     "ipopt.warm_start_bound_push": 1e-8,

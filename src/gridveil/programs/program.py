@@ -37,6 +37,8 @@ class ParametricProgram:
     ``adaptive_barrier`` lets Ipopt choose its barrier at each step: slower on power flow, far more reliable on gas flow.
     ``fine_below``: where g is in the unit of d and Σ|d| lies below this, an error that is small beside one is not small
     beside d, and Ipopt goes on to a smaller one.
+    ``smoothed_cost`` is the cost with its kinks rounded more widely, for joint problems that cycle at a kink of ``cost``.
+    ``typical`` are public data of usual size, for programs whose O need not grow with the proxy: scaled, they cost enough.
     ``d_lower`` and ``d_upper`` bound the data that may be released; the paper's setting is no bounds.
 
     A program may be ``deferred``: it knows its sizes, limits and start, and writes its expressions when they are asked for.
@@ -59,6 +61,8 @@ class ParametricProgram:
     cost_unit: str = "cost"
     adaptive_barrier: bool = False
     fine_below: float = 0.0
+    smoothed_cost: ca.MX | None = None
+    typical: Vector | None = None
     more_starts: tuple[Callable[[Vector], Vector], ...] = ()
     starts: tuple[Vector, ...] = ()
 
@@ -100,6 +104,8 @@ class ParametricProgram:
             if np.any(getattr(self, f"{kind}_lower") > getattr(self, f"{kind}_upper")):
                 raise InputError(f"program {self.name}: {kind}_lower exceeds {kind}_upper; swap or widen the bounds")
         self._check_vector("x_start", len(self.x_lower))
+        if self.typical is not None:
+            self._check_vector("typical", len(self.d_lower))
         if any(np.shape(start) != self.x_start.shape or not np.all(np.isfinite(start)) for start in self.starts):
             raise InputError(f"program {self.name}: each of starts must hold {len(self.x_start)} finite numbers")
         if not np.all(np.isfinite(self.x_start)):
@@ -109,14 +115,15 @@ class ParametricProgram:
         for name in ("x", "d"):
             if not getattr(self, name).is_valid_input():
                 raise InputError(f"program {self.name}: {name} must be a CasADi symbol, as from ca.MX.sym")
-        for name in ("cost", "proxy"):
+        scalars = ("cost", "proxy") if self.smoothed_cost is None else ("cost", "proxy", "smoothed_cost")
+        for name in scalars:
             if getattr(self, name).numel() != 1:
                 raise InputError(f"program {self.name}: {name} must be a scalar expression")
         if ca.depends_on(self.proxy, self.x):
             raise InputError(f"program {self.name}: the proxy m(d) must depend on d alone; remove x from it")
         unknown = [
             symbol.name()
-            for symbol in ca.symvar(ca.vertcat(self.cost, self.g, self.proxy))
+            for symbol in ca.symvar(ca.vertcat(self.g, *(getattr(self, name) for name in scalars)))
             if not ca.depends_on(ca.vertcat(self.x, self.d), symbol)
         ]
         if unknown:

@@ -15,6 +15,7 @@ ENDINGS = {
     Ending.CALL_LIMIT: "the limit on the number of solves was reached; the best demands so far were kept",
     Ending.TIME_LIMIT: "the time limit was reached; the best demands so far were kept",
     Ending.BRACKET_STUCK: "no further solve converged; the best demands so far were kept",
+    Ending.ANCHORED: "demands were found between its first step and public ones that cost enough",
 }
 
 

@@ -155,6 +155,7 @@ def step_names(history: Sequence[Step]) -> list[str]:
         StepKind.CUT: "price cut",
         StepKind.POLISH: "polish",
         StepKind.ROOT: "push, root search",
+        StepKind.ANCHOR: "between the high point and public data",
         StepKind.VERIFICATION: "verification from a fresh start",
     }
     return [words[step.kind] for step in history]

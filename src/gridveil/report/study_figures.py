@@ -26,6 +26,7 @@ STEP_MARKERS = {
     StepKind.CUT.value: ("D", "price cut"),
     StepKind.POLISH.value: ("P", "polish"),
     StepKind.ROOT.value: ("v", "root search"),
+    StepKind.ANCHOR.value: ("X", "public data"),
 }
 METHOD_LOOKS = {"bilevel": (Role.RELEASED, "o"), "highpoint": (Role.HIGHPOINT, "s"), "laplace": (Role.NOISY, "^")}
 LegendPlace = Literal["outside upper right", "outside lower center"]

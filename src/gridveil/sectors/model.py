@@ -98,6 +98,13 @@ class Model:
     relaxation: Relaxation | None = None
     supply: float | None = None
     """Total supply that the network states, per unit of the secret's base; None where it states none."""
+    cost_vanishes: bool = False
+    """Whether the optimal cost is zero over a range of ordinary data: a share of it, and prices, may then be nothing."""
+
+    @property
+    def starts(self) -> tuple[Vector, ...]:
+        """Public x from which to solve O(d) too, where it has several local optima; none where one start is enough."""
+        return self.program.starts
 
     @property
     def starts(self) -> tuple[Vector, ...]:

@@ -15,6 +15,7 @@ from gridveil.privacy.noisy import MechanismFacts
 from gridveil.sectors.registry import sector_of
 from gridveil.service.prepare import PublicCase
 from gridveil.service.release import PublicRelease
+from gridveil.service.target import SMALL
 
 SIMULATION_NOTICE = "SIMULATION, NOT PRIVATE: the noise was made from a seed and protects nobody"
 TITLE = "Network with differentially private {fields}"
@@ -34,11 +35,16 @@ WORKED_BACK = (
     "all other {fields} can work the last one back from it. The noise does not prevent that."
 )
 TARGET_WORDS = {
-    CostTargetMode.PRIVATE: "estimated from a price-weighted sum with noise of its own, and from the noisy values",
+    CostTargetMode.PRIVATE: "estimated from a weighted sum with noise of its own, and from the noisy values",
     CostTargetMode.DERIVED: "derived from the noisy values alone",
     CostTargetMode.FORECAST: "a forecast, given by the curator",
     CostTargetMode.PUBLIC: "the optimal cost of the true values, declared public by the curator",
 }
+
+SCALE_WORDS = (
+    "optimal cost of demands that were {origin}; beta, stated as a share, is one of the target or of {small:.0%} of this cost, "
+    "whichever is larger"
+)
 
 
 def card(release: PublicRelease) -> dict[str, object]:
@@ -71,6 +77,7 @@ def card(release: PublicRelease) -> dict[str, object]:
             "meaning": TARGET_WORDS[target.source],
             "value": target.value,
             "beta": target.beta,
+            "scale": _scale(release),
             "error_at_95_percent": release.target_error,
             "unit": release.cost_unit,
         },
@@ -184,6 +191,16 @@ def unprotected(release: PublicRelease) -> list[str]:
 def public_facts(public: PublicCase) -> list[str]:
     """What a network publishes as it is, whatever the release."""
     return [*(fact.words for fact in sector_of(public.network).public_facts), *public.unprotected]
+
+
+def _scale(release: PublicRelease) -> dict[str, object] | None:
+    """The public cost that keeps β from vanishing, and where it comes from; None where β does not depend on one."""
+    scale = release.prepared.cost_scale if release.settings.beta.relative else None
+    return (
+        None
+        if scale is None
+        else {"value": scale.value, "meaning": SCALE_WORDS.format(origin=scale.origin, small=SMALL)}
+    )
 
 
 def _mechanism(facts: MechanismFacts, base: float, unit: str, *, is_sum: bool = False) -> dict[str, object]:

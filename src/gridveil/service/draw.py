@@ -74,7 +74,7 @@ def draw_values(
 def draw_total(
     curator: Curator, linear: LinearCost, settings: ReleaseSettings, share: Fraction, account: Account
 ) -> NoisySum:
-    """Charge and draw the price-weighted sum of the true values."""
+    """Charge and draw the weighted sum of the true values."""
     field, alpha = curator.field, parse_distance(settings.alpha, curator.field)
     query = WeightedSum(weights=linear.weights)
     mechanism = query.mechanism(epsilon=share * settings.exact_epsilon, alpha=alpha, entropy=_entropy(settings, 1))

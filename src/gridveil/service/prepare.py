@@ -48,6 +48,14 @@ class PublicCase:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class CostScale:
+    """A cost that is usual for a network, from public facts alone, and in words which data it belongs to."""
+
+    value: float
+    origin: str
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prepared:
     """One network's model and backend, for everything that happens after the mechanism."""
@@ -65,6 +73,18 @@ class Prepared:
         """Data that the network can serve, made from public facts alone: the program's d, and in words how."""
         network, generator = self.public.network, np.random.default_rng(seed)
         return sector_of(network).simulate(network, self.public.field, self.solves.nearest_data, generator, loading)
+
+    @cached_property
+    def cost_scale(self) -> CostScale | None:
+        """Optimal cost at made-up data, for networks whose cost may vanish; None elsewhere, and where it is not found."""
+        if not self.model.cost_vanishes:
+            return None
+        try:
+            data, origin = self.made_up()
+        except GridveilError:
+            return None
+        answer = self.solves.afresh(data)
+        return CostScale(value=abs(answer.cost), origin=origin) if answer.converged else None
 
     @cached_property
     def relaxation_gap(self) -> float:

@@ -28,7 +28,7 @@ from gridveil.service.account import Account, Spending
 from gridveil.service.draw import make_draw
 from gridveil.service.prepare import Prepared, PublicCase, prepare
 from gridveil.service.settings import ReleaseSettings
-from gridveil.service.target import Aim, aim, retreats
+from gridveil.service.target import Aim, aim, band_around, retreats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,11 +125,13 @@ def draw_for(curator: Curator, prepared: Prepared, settings: ReleaseSettings, ac
     """The curator's part: draw what the settings ask for, and find the true cost if it was declared public."""
     refuse_wrong_account(settings, account)
     declared = None
+    if settings.target.forecast is not None:
+        band_around(prepared, settings, settings.target.forecast)
     if settings.target.mode is CostTargetMode.PUBLIC:
         # Before the draw: a cost that the curator declares public but that does not exist, or that leaves β without a
         # meaning, costs no ε.
         declared = _declared_cost(curator, settings)
-        settings.beta.around(declared, CostTargetMode.PUBLIC)
+        band_around(prepared, settings, declared)
     draw = make_draw(curator, prepared, settings, account, f"release of {prepared.public.name}")
     return replace(draw, declared_cost=declared)
 

@@ -54,8 +54,6 @@ class ReleaseSettings:
 
     def __post_init__(self) -> None:
         positive_fraction(self.epsilon, "epsilon")
-        if self.target.forecast is not None:
-            self.beta.around(self.target.forecast, self.target.mode)  # an InputError here, before anything is charged
         if self.seed is not None and self.seed < 0:
             raise InputError("a seed must be zero or a positive whole number")
         if self.time_limit is not None and not self.time_limit > 0:

@@ -14,6 +14,7 @@ from gridveil.service.prepare import Prepared
 from gridveil.service.settings import ReleaseSettings
 
 NINETY_FIVE = 1.96  # standard deviations of a normal law; a Laplace law has a little less beyond it
+SMALL = 0.1  # a share of the cost at made-up data: β is no share of less, in networks whose cost may vanish
 LEAST_COST = 1e-3  # a share of the derived cost: no estimate goes below it, so that β can be a share of it
 
 
@@ -29,25 +30,25 @@ def aim(prepared: Prepared, draw: Draw, settings: ReleaseSettings) -> Aim:
     """The band that the released optimum must lie in."""
     mode = settings.target.mode
     if mode is CostTargetMode.FORECAST and settings.target.forecast is not None:
-        return Aim(target=settings.beta.around(settings.target.forecast, mode), error=None)
+        return Aim(target=band_around(prepared, settings, settings.target.forecast), error=None)
     if mode is CostTargetMode.PUBLIC:
         if draw.declared_cost is None:
             raise InputError("the draw to be reused was made without declaring the cost public; draw anew")
-        return Aim(target=settings.beta.around(draw.declared_cost, mode), error=0.0)
+        return Aim(target=band_around(prepared, settings, draw.declared_cost), error=0.0)
     if mode is CostTargetMode.PRIVATE and draw.total is not None:
         return _private(prepared, draw, draw.total, settings)
     cost = derived_cost(prepared.model, prepared.solves, draw.noisy)
-    return Aim(target=_band(settings, cost, CostTargetMode.DERIVED), error=None)
+    return Aim(target=_band(prepared, settings, cost, CostTargetMode.DERIVED), error=None)
 
 
 def _private(prepared: Prepared, draw: Draw, total: NoisySum, settings: ReleaseSettings) -> Aim:
     estimate = estimate_cost(prepared.model, prepared.solves, draw.noisy, total)
     value = estimate.value
-    if settings.beta.relative:
+    if settings.beta.relative and not estimate.from_values < 0:
         scale = estimate.from_values if math.isfinite(estimate.from_values) else abs(value)
         value = max(value, LEAST_COST * abs(scale))
     error = NINETY_FIVE * estimate.deviation if math.isfinite(estimate.deviation) else None
-    return Aim(target=_band(settings, value, CostTargetMode.PRIVATE), error=error)
+    return Aim(target=_band(prepared, settings, value, CostTargetMode.PRIVATE), error=error)
 
 
 def retreats(prepared: Prepared, draw: Draw, first: Aim, settings: ReleaseSettings) -> list[Aim]:
@@ -59,15 +60,27 @@ def retreats(prepared: Prepared, draw: Draw, first: Aim, settings: ReleaseSettin
         return []
     reachable = derived_cost(prepared.model, prepared.solves, draw.noisy)
     between = [reachable + share * (first.target.value - reachable) for share in USUAL.retreats]
-    possible = [value for value in between if value > 0 or not settings.beta.relative]
-    return [replace(first, target=_band(settings, value, first.target.source)) for value in possible]
+    possible = [value for value in between if settings.beta.half_width(value, _least_cost(prepared, settings)) > 0]
+    return [replace(first, target=_band(prepared, settings, value, first.target.source)) for value in possible]
 
 
-def _band(settings: ReleaseSettings, value: float, mode: CostTargetMode) -> CostTarget:
-    """The band around an estimate, which noise may have made zero or negative: then β cannot be a share of it."""
-    if settings.beta.relative and value <= 0:
+def band_around(prepared: Prepared, settings: ReleaseSettings, cost: float) -> CostTarget:
+    """The band around a cost that the curator states; an InputError if β is a share of nothing."""
+    return settings.beta.around(cost, settings.target.mode, _least_cost(prepared, settings))
+
+
+def _band(prepared: Prepared, settings: ReleaseSettings, value: float, mode: CostTargetMode) -> CostTarget:
+    """The band around an estimate, which noise may have made zero: then β cannot be a share of it."""
+    least = _least_cost(prepared, settings)
+    if settings.beta.half_width(value, least) == 0:
         raise NoReleaseError(
-            "the cost target came out at zero or below, and beta is a share of it; use the same draw again (--reuse) with "
-            "beta as an amount"
+            "the cost target came out at zero, and beta is a share of it; use the same draw again (--reuse) with beta as an "
+            "amount"
         )
-    return settings.beta.around(value, mode)
+    return settings.beta.around(value, mode, least)
+
+
+def _least_cost(prepared: Prepared, settings: ReleaseSettings) -> float:
+    """The cost that β is a share of where the target is smaller: a public one. It is found only if β is a share."""
+    scale = prepared.cost_scale if settings.beta.relative else None
+    return 0.0 if scale is None else SMALL * scale.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from gridveil.core.band import CostTarget
 from gridveil.core.lazy import lazy_module
 from gridveil.programs import Follower, FollowerSolution, NlpSolution, ParametricProgram, Trust
 from gridveil.solvers.backend import Answer, Capabilities, Effort, HalfSpace, Start, usual_effort
-from gridveil.solvers.joint import ElasticProgram, HighPointProgram, JointPoint, PriceCutProgram, PushProgram
+from gridveil.solvers.joint import BandProblems, ElasticProgram, JointPoint
 
 if TYPE_CHECKING:
     import casadi as ca
@@ -57,16 +58,12 @@ class IpoptBackend:
         return Follower(self.program, verbose=self._verbose)
 
     @cached_property
-    def _highpoint(self) -> HighPointProgram:
-        return HighPointProgram(self.program, verbose=self._verbose)
+    def _usual(self) -> BandProblems:
+        return BandProblems(self.program, smoothed=False, verbose=self._verbose)
 
     @cached_property
-    def _push(self) -> PushProgram:
-        return PushProgram(self.program, verbose=self._verbose)
-
-    @cached_property
-    def _price_cut(self) -> PriceCutProgram:
-        return PriceCutProgram(self.program, verbose=self._verbose)
+    def _smoothed(self) -> BandProblems:
+        return BandProblems(self.program, smoothed=True, verbose=self._verbose)
 
     @cached_property
     def _elastic(self) -> ElasticProgram:
@@ -103,23 +100,37 @@ class IpoptBackend:
             return self._joint(self._elastic.solve(noisy, x=x, d=d, trust=trust))
         inside = np.clip(noisy, self.program.d_lower, self.program.d_upper)
         x, d = (self.program.x_start, inside) if start is None else (start.x, start.d)
-        return self._joint(self._highpoint.solve(noisy, band, x=x, d=d, trust=trust))
+        return self._in_band(
+            lambda problems, trust: problems.highpoint.solve(noisy, band, x=x, d=d, trust=trust), trust
+        )
 
     def cut(
         self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR
     ) -> Answer:
         """HPR within a half-space."""
-        warm = self._multipliers(start, effort)
-        return self._joint(
-            self._price_cut.solve(noisy, band, half_space, x=start.x, d=start.d, warm=warm, trust=_TRUST[effort])
+        warm, x, d = self._multipliers(start, effort), start.x, start.d
+        return self._in_band(
+            lambda problems, trust: problems.price_cut.solve(noisy, band, half_space, x=x, d=d, warm=warm, trust=trust),
+            _TRUST[effort],
         )
 
     def push(
         self, noisy: Vector, band: CostTarget, delta: float, *, start: Start, effort: Effort = Effort.NEAR
     ) -> Answer:
         """O↑(δ)."""
-        warm = self._multipliers(start, effort)
-        return self._joint(self._push.solve(noisy, band, delta, x=start.x, d=start.d, warm=warm, trust=_TRUST[effort]))
+        warm, x, d = self._multipliers(start, effort), start.x, start.d
+        return self._in_band(
+            lambda problems, trust: problems.push.solve(noisy, band, delta, x=x, d=d, warm=warm, trust=trust),
+            _TRUST[effort],
+        )
+
+    def _in_band(self, solve: Callable[[BandProblems, Trust], JointPoint], trust: Trust) -> Answer:
+        """A joint problem; where the usual way led nowhere, first with the smoothed cost, if the program has one."""
+        if trust is Trust.PROBED and self.program.smoothed_cost is not None:
+            answer = self._joint(solve(self._smoothed, Trust.ROUGH))
+            if answer.converged:
+                return answer
+        return self._joint(solve(self._usual, trust))
 
     def _multipliers(self, start: Start, effort: Effort) -> NlpSolution | None:
         """Those of an earlier cut or push: both have the rows of HPR, which are g and the band, and one more."""

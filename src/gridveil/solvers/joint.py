@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,18 +40,22 @@ class JointPoint:
 
 
 class JointProblem:
-    """Shared by HPR and O↑: variables (x, d), the rows g(x, d) of (HPR2, PP2) and the cost band of (HPR3, PP3)."""
+    """Shared by HPR and O↑: variables (x, d), the rows g(x, d) of (HPR2, PP2) and the cost band of (HPR3, PP3).
 
-    def __init__(self, program: ParametricProgram, *, verbose: bool) -> None:
+    If ``smoothed``, the band is on the program's smoothed cost, which it then must have; costs of points are exact even so.
+    """
+
+    def __init__(self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False) -> None:
         self.program = program
         self._verbose = verbose
         self._noisy, target, scale = ca.MX.sym("d_noisy", program.n_d), ca.MX.sym("target"), ca.MX.sym("scale")
         self._point = ca.MX.sym("point", program.n_x + program.n_d)
         x, self._d = ca.vertsplit(self._point, [0, program.n_x, program.n_x + program.n_d])
-        expressions = [program.cost, program.g, program.proxy]
-        cost, self._g, self._proxy = ca.substitute(expressions, [program.x, program.d], [x, self._d])
+        smooth = program.smoothed_cost if smoothed else None
+        expressions = [program.cost, program.cost if smooth is None else smooth, program.g, program.proxy]
+        cost, banded, self._g, self._proxy = ca.substitute(expressions, [program.x, program.d], [x, self._d])
         self._distance = ca.sumsqr(self._d - self._noisy)
-        self._rows = ca.vertcat(self._g, (cost - target) / scale)
+        self._rows = ca.vertcat(self._g, (banded - target) / scale)
         self._parameters = ca.vertcat(self._noisy, target, scale)
         self._measure = ca.Function("measure", [self._point, self._noisy], [self._distance, self._proxy, cost])
 
@@ -89,8 +94,8 @@ class JointProblem:
 class HighPointProgram(JointProblem):
     """(HPR): the nearest d that has *some* feasible x with a cost in the band, optimal or not."""
 
-    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
-        super().__init__(program, verbose=verbose)
+    def __init__(self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False) -> None:
+        super().__init__(program, smoothed=smoothed, verbose=verbose)
         self._nlp = self._solver("highpoint", parameters=self._parameters, objective=self._distance, rows=self._rows)
 
     def solve(self, noisy: Vector, band: CostTarget, *, x: Vector, d: Vector, trust: Trust) -> JointPoint:
@@ -103,8 +108,8 @@ class HighPointProgram(JointProblem):
 class PushProgram(JointProblem):
     """O↑(δ): the d of largest proxy m(d) within δ of d̃ (PP4) that has some feasible x with a cost in the band."""
 
-    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
-        super().__init__(program, verbose=verbose)
+    def __init__(self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False) -> None:
+        super().__init__(program, smoothed=smoothed, verbose=verbose)
         self._nlp = self._solver(
             "push", parameters=self._parameters, objective=-self._proxy, rows=ca.vertcat(self._rows, self._distance)
         )
@@ -129,8 +134,8 @@ class PushProgram(JointProblem):
 class PriceCutProgram(JointProblem):
     """HPR with one more row, aᵀd ≥ b: the linearised bilevel constraint O(d) ≥ f̃ − β at a point where prices are known."""
 
-    def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
-        super().__init__(program, verbose=verbose)
+    def __init__(self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False) -> None:
+        super().__init__(program, smoothed=smoothed, verbose=verbose)
         normal = ca.MX.sym("normal", program.n_d)
         self._nlp = self._solver(
             "price_cut",
@@ -154,6 +159,29 @@ class PriceCutProgram(JointProblem):
         bounds = self._bounds(band, [cut.offset], [np.inf])
         parameters = np.concatenate([self._parameter_values(noisy, band), cut.normal])
         return self._joint(self._nlp.solve(parameters, bounds, np.concatenate([x, d]), warm, trust), noisy)
+
+
+class BandProblems:
+    """The joint problems with a cost band, on the cost itself or on its smoothed form; each compiled when first needed."""
+
+    def __init__(self, program: ParametricProgram, *, smoothed: bool, verbose: bool) -> None:
+        self._make = {"smoothed": smoothed, "verbose": verbose}
+        self._program = program
+
+    @cached_property
+    def highpoint(self) -> HighPointProgram:
+        """HPR."""
+        return HighPointProgram(self._program, **self._make)
+
+    @cached_property
+    def push(self) -> PushProgram:
+        """O↑(δ)."""
+        return PushProgram(self._program, **self._make)
+
+    @cached_property
+    def price_cut(self) -> PriceCutProgram:
+        """HPR within a half-space."""
+        return PriceCutProgram(self._program, **self._make)
 
 
 class ElasticProgram(JointProblem):

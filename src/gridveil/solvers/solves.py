@@ -44,6 +44,8 @@ class Solves:
         inside = np.clip(noisy, program.d_lower, program.d_upper)
         starts = [Start(program.x_start, inside)]
         answer = self._to_the_end(noisy, band, self.backend.nearest(noisy, band))
+        if not answer.converged and program.smoothed_cost is not None:
+            answer = self.backend.nearest(noisy, band, start=starts[0], effort=Effort.OTHERWISE)
         if answer.converged:
             return answer
         for start in self._more_highpoint_starts(noisy, inside, band):
@@ -184,7 +186,8 @@ class Solves:
     def verify(self, joint: Answer, known: Answer, band: CostTarget) -> Answer:
         """Solve O(d) afresh: from the flat start, or, where that leads nowhere soon, from the joint x without multipliers.
 
-        If the fresh solve leaves the band, other public starts are tried too. O(d) is the lowest cost that converged.
+        If the fresh solve leaves the band, other public starts are tried too; those of a program that has several optima
+        always. O(d) is the lowest cost that converged.
         """
         answers = [known, self.backend.dispatch(joint.d, effort=Effort.BRIEF)]
         if not answers[-1].converged:
@@ -192,7 +195,21 @@ class Solves:
             answers.append(self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR))
         if not (answers[-1].converged and band.contains(answers[-1].cost)):
             answers.append(self._from_public_starts(joint.d, answers[1]))
-        return min((answer for answer in answers if answer.converged), key=lambda answer: answer.cost, default=known)
+        return self.lowest(joint.d, answers, band)
+
+    def lowest(self, d: Vector, known: Sequence[Answer], band: CostTarget) -> Answer:
+        """The cheapest answer that converged, of those known and from each of the program's starts; else the first known.
+
+        One below the band is enough: others could only be lower still.
+        """
+        best = min((answer for answer in known if answer.converged), key=lambda answer: answer.cost, default=None)
+        for x in self.backend.program.starts:
+            if best is not None and best.cost < band.lower:
+                break
+            answer = self.backend.dispatch(d, start=Start(x, d), effort=Effort.FULL)
+            if answer.converged and (best is None or answer.cost < best.cost):
+                best = answer
+        return best or known[0]
 
     def proxy_direction(self, d: Vector) -> Vector:
         """The direction in which the proxy m grows fastest, of length one: where O↑ goes first."""

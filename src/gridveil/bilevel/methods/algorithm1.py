@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_anchors
 from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
 from gridveil.bilevel.run import MethodRun
@@ -21,7 +22,17 @@ def solve_bilevel(
 ) -> BilevelResult:
     """(BL): find d* near d̃ with O(d*) in the band. A solve that fails never moves the bracket."""
     run = MethodRun(backend, noisy, target)
-    return run.conclude(lambda: run.start_from_highpoint() or double_and_bisect(run, settings))
+    return run.conclude(lambda: _search(run, settings))
+
+
+def _search(run: MethodRun, settings: BisectionSettings) -> Ending:
+    ending = run.start_from_highpoint() or double_and_bisect(run, settings)
+    if run.backend.program.typical is None:
+        return ending
+    refused = bool(run.candidates)
+    if confirm_patiently(run):
+        return ending
+    return Ending.ANCHORED if search_from_anchors(run) else Ending.NOT_VERIFIED if refused else ending
 
 
 def double_and_bisect(run: MethodRun, settings: BisectionSettings) -> Ending:

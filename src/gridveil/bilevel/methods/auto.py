@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.methods.algorithm1 import double_and_bisect
+from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_anchors
 from gridveil.bilevel.methods.bracket import RootBracket
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
@@ -63,8 +64,13 @@ def _search(run: MethodRun, settings: AutoSettings) -> Ending:
         double_and_bisect(run, settings.bisection)
         if not found:
             search.polish()
-        if run.candidates and not search.confirm_any():
-            return Ending.NOT_VERIFIED
+        refused = bool(run.candidates)
+        if not search.confirm_any() and not confirm_patiently(run):
+            if search_from_anchors(run):
+                search.polish()
+                confirm_patiently(run)
+            elif refused:
+                return Ending.NOT_VERIFIED
     if at_once is not None and run.confirmed is not None and run.confirmed[0] is first:
         return at_once
     return Ending.POLISHED if run.confirmed else Ending.NO_BRACKET

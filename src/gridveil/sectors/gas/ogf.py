@@ -8,12 +8,15 @@ regulators), all scaled to order one by public data. Three things make the inter
   GasLib-135 fail, while with R they converge in some twenty iterations;
 - a start with flows that balance some demand. Where q = 0 the pipe equation has no slope in q.
 
+The program is nonconvex and has several local optima: ``random_starts`` give further public x from which costs are checked.
+
 q|q| is continuously differentiable as it stands. |q| in the objective is replaced, only for flows below SMOOTHING flow
 scales, by the quartic that meets it with two continuous derivatives: see ``smooth_abs`` and ``cost_error_bound``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -32,10 +35,14 @@ Vector = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMOOTHING = 1e-4  # width of the smoothed |q|, in flow scales
+WIDE_SMOOTHING = 0.1  # the same for joint problems that cycle at the kink; the exact follower judges their point
 OVERSHOOT = 3 / 8  # how far smooth_abs lies above |q| at q = 0, in widths
 TYPICAL_LOSS = 0.01  # share of p² that a typical pipe loses at the flow scale
 LEAST_START_FLOW = 0.05  # in flow scales: no pipe starts where its equation has no slope
 START_RATIO = 1.1
+RANDOM_STARTS = 4  # beside the usual one, for whoever checks a cost: Model 2 is nonconvex and has several local optima
+RANDOM_RATIO = 0.5  # random starts draw ratios up to this much above their least
+RANDOM_FLOW = 2.0  # standard deviation of random flows, in flow scales
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +122,8 @@ def scaled_gas(network: GasNetwork) -> ScaledGas:
 def optimal_gas_flow(network: GasNetwork) -> ParametricProgram:
     """O(d) with d the demands of the sites in units of the flow base; cost in kg/s, as the paper's objective with μ = 1."""
     gas = scaled_gas(network)
-    start = ogf_start(network, _typical_demand(gas))
+    typical = _typical_demand(gas)
+    start = ogf_start(network, typical)
     pieces = np.split(start, gas.sizes[1:-1])
     bounds = (gas.pressure_squared, gas.edge_flow, gas.station_flow, gas.ratio)
     variables = [Variable(lower, upper, piece) for (lower, upper), piece in zip(bounds, pieces, strict=True)]
@@ -132,9 +140,12 @@ def optimal_gas_flow(network: GasNetwork) -> ParametricProgram:
         d,
         variables,
         rows,
-        objective_compression(gas, station_flow, ratio),
+        objective_compression(gas, station_flow, ratio, SMOOTHING),
+        smoothed_cost=objective_compression(gas, station_flow, ratio, WIDE_SMOOTHING),
         cost_unit="kg/s",
         adaptive_barrier=True,
+        typical=typical,
+        starts=(start, *random_starts(network, typical, count=RANDOM_STARTS, seed=0)),
         more_starts=(partial(ogf_start, network),),
     )
 
@@ -161,10 +172,10 @@ def constraint_compression(gas: ScaledGas, pressure: ca.MX, ratio: ca.MX) -> Row
     return equal_to_zero(ratio**2 * inlet - outlet)
 
 
-def objective_compression(gas: ScaledGas, station_flow: ca.MX, ratio: ca.MX) -> ca.MX:
+def objective_compression(gas: ScaledGas, station_flow: ca.MX, ratio: ca.MX, width: float) -> ca.MX:
     """(9) with μ = 1, in kg/s; max{R, 1} is R for compressors and 1 for regulators, which therefore cost nothing."""
     n = gas.n_compressor
-    return gas.flow * ca.dot(smooth_abs(station_flow[:n], SMOOTHING), ratio[:n] ** gas.exponent - 1)
+    return gas.flow * ca.dot(smooth_abs(station_flow[:n], width), ratio[:n] ** gas.exponent - 1)
 
 
 def smooth_abs(q: ca.MX, width: float) -> ca.MX:
@@ -199,6 +210,23 @@ def ogf_start(network: GasNetwork, d: Vector) -> Vector:
     pieces = [(lower + upper) / 2, flow[:n_edge], flow[n_edge:], ratio]
     limits = [gas.pressure_squared, gas.edge_flow, gas.station_flow, gas.ratio]
     return np.concatenate([np.clip(piece, *limit) for piece, limit in zip(pieces, limits, strict=True)])
+
+
+def random_starts(network: GasNetwork, d: Vector, *, count: int, seed: int) -> Iterator[Vector]:
+    """Draw x spread over the limits of pressures and ratios, with random flows around balanced ones; d as for ``ogf_start``."""
+    generator, gas = np.random.default_rng(seed), scaled_gas(network)
+    _, flow, station_flow, _ = np.split(ogf_start(network, d), gas.sizes[1:-1])
+    lower, upper = gas.pressure_squared
+    for _ in range(count):
+        ratio = gas.ratio[0] + RANDOM_RATIO * generator.random(len(gas.ratio[0]))
+        yield np.concatenate(
+            [
+                lower + (upper - lower) * generator.random(len(lower)),
+                np.clip(flow + RANDOM_FLOW * generator.standard_normal(len(flow)), *gas.edge_flow),
+                np.clip(station_flow + RANDOM_FLOW * generator.standard_normal(len(station_flow)), *gas.station_flow),
+                np.clip(ratio, *gas.ratio),
+            ]
+        )
 
 
 def ogf_point(network: GasNetwork, x: Vector) -> GasPoint:

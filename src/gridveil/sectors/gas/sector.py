@@ -138,6 +138,7 @@ class GasSector:
             formulation=formulation,
             program=optimal_gas_flow(network),
             layout=DataLayout(np.ones(network.n_site, dtype=bool), with_reactive=False),
+            cost_vanishes=True,
         )
 
     def describe(self, network: GasNetwork) -> dict[str, object]:
