@@ -106,11 +106,6 @@ class Model:
         """Public x from which to solve O(d) too, where it has several local optima; none where one start is enough."""
         return self.program.starts
 
-    @property
-    def starts(self) -> tuple[Vector, ...]:
-        """Public x from which to solve O(d) too, where it has several local optima; none where one start is enough."""
-        return self.program.starts
-
     def bounded(self, bounds: DemandBounds) -> Model:
         """The same model with bounds on the real parts of the data."""
         if bounds is DemandBounds.NONE:
