@@ -46,6 +46,7 @@ MAY_ASK_FOR_PUBLISHED_VALUES = {
     "benchmark/public_case.py",
     "benchmark/releases.py",
     "service/audit.py",
+    "service/data_set.py",
     "service/publish.py",
     "study/explore.py",
     "study/trial.py",
