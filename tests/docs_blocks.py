@@ -22,6 +22,7 @@ REASONS = {
     "installs packages",
     "needs the paper's networks",
     "needs a cluster",
+    "needs a GPU",
     "takes hours",
 }
 MARK = re.compile(r"<!-- (not run|file|exit code|output|not compared)(?:: ?| |)(.*?) ?-->")

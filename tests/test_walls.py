@@ -48,6 +48,7 @@ MAY_ASK_FOR_PUBLISHED_VALUES = {
     "benchmark/public_case.py",
     "benchmark/releases.py",
     "service/audit.py",
+    "service/data_set.py",
     "service/publish.py",
     "service/series_publish.py",
     "study/explore.py",

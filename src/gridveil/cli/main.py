@@ -14,6 +14,7 @@ from gridveil import __version__
 from gridveil.cli.bench_commands import bench
 from gridveil.cli.case_commands import inspect, solve
 from gridveil.cli.explore_commands import explore
+from gridveil.cli.generate_commands import generate
 from gridveil.cli.options import with_shared_options
 from gridveil.cli.output import OutputMode, console, output_mode, set_output_mode, warn
 from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
@@ -56,7 +57,7 @@ def root(
     """
 
 
-for command in (inspect, solve, explore, release, audit, bench):
+for command in (inspect, solve, explore, release, generate, audit, bench):
     app.command(cls=QuickCommand)(with_shared_options(command))
 ledger_app.command("show")(with_shared_options(ledger_show))
 ledger_app.command("create")(with_shared_options(ledger_create))

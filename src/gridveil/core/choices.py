@@ -49,3 +49,26 @@ class CostTargetMode(Enum):
     DERIVED = "derived"
     FORECAST = "forecast"
     PUBLIC = "public"
+
+
+class Outages(Enum):
+    """What may be switched off in a scenario of a data set: nothing, or one branch or generator."""
+
+    NONE = "none"
+    N_1 = "n-1"
+
+
+class TableLayout(Enum):
+    """Whose columns a data set has: PGLearn's, with one row per scenario, or gridfm-datakit's, with one per element."""
+
+    PGLEARN = "pglearn"
+    GRIDFM = "gridfm"
+
+
+class BatchEngine(Enum):
+    """What solves batches: a GPU, native code, or the structured solver one by one; AUTO takes the first that is there."""
+
+    AUTO = "auto"
+    GPU = "gpu"
+    NATIVE = "native"
+    STRUCTURED = "structured"

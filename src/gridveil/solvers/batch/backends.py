@@ -1,0 +1,52 @@
+"""The batch backend for a choice of engine: the GPU's, the native one, or the structured solver one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridveil.core.choices import BatchEngine
+from gridveil.solvers.batch.contract import BatchAnswer, BatchBackend, BatchStatus, Points, Scenarios
+from gridveil.solvers.batch.engine_gpu import GpuEngine, missing_gpu
+from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
+from gridveil.solvers.batch.leftovers import Leftovers
+from gridveil.solvers.batch.network import BatchNetwork
+from gridveil.solvers.batch.solver import BatchSolver
+
+
+def batch_backend(network: BatchNetwork, choice: BatchEngine, *, retries: int) -> BatchBackend:
+    """Build the backend; what it cannot do without is an InputError of one line. AUTO takes the fastest that is there."""
+    if choice is BatchEngine.AUTO:
+        there = {BatchEngine.GPU: missing_gpu, BatchEngine.NATIVE: missing_compiler}
+        choice = next((engine for engine, missing in there.items() if missing() is None), BatchEngine.STRUCTURED)
+    leftovers = Leftovers(network=network, most=retries) if retries else None
+    if choice is BatchEngine.GPU:
+        return BatchSolver(network, GpuEngine(), leftovers=leftovers)
+    if choice is BatchEngine.NATIVE:
+        return BatchSolver(network, NativeEngine(), leftovers=leftovers)
+    return OneByOne(network)
+
+
+class OneByOne:
+    """Batches by the structured solver alone, for machines with neither a GPU nor a compiler."""
+
+    name = "structured"
+
+    def __init__(self, network: BatchNetwork) -> None:
+        self._network = network
+
+    def dispatch(self, scenarios: Scenarios) -> BatchAnswer:
+        """O(d) of every scenario."""
+        grid, count = self._network.grid, len(scenarios)
+        sizes = {"va": grid.n_bus, "vm": grid.n_bus, "price_p": grid.n_bus, "price_q": grid.n_bus}
+        sizes |= dict.fromkeys(("pg", "qg"), len(grid.gen_bus))
+        sizes |= dict.fromkeys(("flow_from", "flow_to", "angle_above", "angle_below"), len(grid.branch_from))
+        nothing = BatchAnswer(
+            cost=np.full(count, np.nan),
+            status=np.full(count, int(BatchStatus.STALLED), np.int32),
+            iterations=np.zeros(count, np.int32),
+            factorisations=np.zeros(count, np.int32),
+            residuals=np.full((count, 3), np.nan),
+            by_cpu=np.zeros(count, bool),
+            points=Points(**{name: np.zeros((count, size)) for name, size in sizes.items()}),
+        )
+        return Leftovers(network=self._network, most=count).solve(scenarios, nothing)

@@ -1,0 +1,215 @@
+"""The independent check of optimality for a batch, on every scenario.
+
+It shares no formula with the kernels: flows and gradients are complex, computed anew from the network, the scenario and the
+answer, as in structured/kkt_check.py. Multipliers of simple bounds are not asked for: a gradient that pushes against a bound
+counts only as far as the variable is away from that bound. ``xp`` is NumPy, or CuPy where the batch was solved on a GPU.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.solvers.batch.contract import Points, Scenarios
+from gridveil.solvers.batch.layout import solver_settings
+from gridveil.solvers.batch.network import PlainGrid
+
+Array = Any
+"""An array of NumPy or CuPy, (B, …)."""
+
+
+def check_batch(grid: PlainGrid, on: Array, scenarios: Scenarios, cost: Array, points: Points, xp: Any = np) -> Array:
+    """(B, 3) scaled residuals: primal, dual, complementarity; NaN where an answer is no number.
+
+    ``on`` (B, G) are the generators that take part (``lowering.gen_on``), ``cost`` (B,) the stated costs in $/h.
+    """
+    case = _Answers(grid, on, scenarios, points, xp)
+    primal = xp.maximum(case.infeasibility(), case.misstated(cost))
+    dual, scale = case.stationarity()
+    return xp.stack([primal, dual / scale, case.products() / scale], axis=1)
+
+
+def bound_multipliers(
+    grid: PlainGrid, on: Array, scenarios: Scenarios, points: Points
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Multipliers of the bounds on magnitudes (B, N), active and reactive generation (B, G): what stationarity leaves over.
+
+    Each is that of the lower bound less that of the upper one, in $/h per unit.
+    """
+    case = _Answers(grid, on, scenarios, points, np)
+    _, by_magnitude = case.voltage_gradient()
+    _, slope_low, slope_high = case.slopes
+    price_p, price_q = points.price_p[:, grid.gen_bus], points.price_q[:, grid.gen_bus]
+    # At a corner of the cost the slope is the one next to the price.
+    by_p = np.maximum(slope_low - price_p, 0.0) + np.minimum(slope_high - price_p, 0.0)
+    return by_magnitude, on * by_p, on * -price_q
+
+
+class _Answers:
+    """The scenarios with their answers; every term is (B, elements)."""
+
+    def __init__(self, grid: PlainGrid, on: Array, scenarios: Scenarios, points: Points, xp: Any) -> None:
+        self.grid, self.on, self.scenarios, self.points, self.xp = grid, on, scenarios, points, xp
+        self.near = np.concatenate([grid.branch_from, grid.branch_to])
+        self.far = np.concatenate([grid.branch_to, grid.branch_from])
+        self.here = self._in_service()
+        self.both_here = xp.concatenate([self.here, self.here], axis=1)
+        voltage = points.vm * xp.exp(1j * points.va)
+        at_near, at_far = voltage[:, xp.asarray(self.near)], voltage[:, xp.asarray(self.far)]
+        y_own, y_mutual = np.concatenate([grid.y_ff, grid.y_tt]), np.concatenate([grid.y_ft, grid.y_tf])
+        # Complex power into both ends of all branches, from ends first: of the end's own voltage alone, and the rest.
+        self.own = at_near * xp.conj(xp.asarray(y_own) * at_near) * self.both_here
+        self.mutual = at_near * xp.conj(xp.asarray(y_mutual) * at_far) * self.both_here
+        self.power = self.own + self.mutual
+
+    def _in_service(self) -> Array:
+        """(B, L) which branches take part; one row if all do in every scenario."""
+        out, n_branch = self.scenarios.branch_out, len(self.grid.branch_from)
+        if out is None:
+            return self.xp.ones((1, n_branch), bool)
+        here = np.ones((len(self.scenarios), n_branch), bool)
+        for listed in np.asarray(out).T:
+            some = np.flatnonzero(listed >= 0)
+            here[some, listed[some]] = False
+        return self.xp.asarray(here)
+
+    def _limits(self, name: str) -> Array:
+        """(B, G) or (1, G) limits or costs of generators: the scenario's own, or the network's."""
+        given = getattr(self.scenarios, name)
+        return self.xp.asarray(getattr(self.grid, name)[None] if given is None else given)
+
+    def _sum_at(self, place: NDArray[np.int64], values: Array, size: int) -> Array:
+        """(B, size) sums of columns by place, a column of each place at a time: no place is added to twice at once."""
+        xp = self.xp
+        total = xp.zeros((len(values), size), values.dtype)
+        order = np.argsort(place, kind="stable")
+        rank = np.arange(len(place)) - np.searchsorted(place[order], place[order])
+        for r in range(int(rank.max(initial=-1)) + 1):
+            chosen = order[rank == r]
+            total[:, xp.asarray(place[chosen])] += values[:, xp.asarray(chosen)]
+        return total
+
+    def _across(self) -> Array:
+        xp, grid, va = self.xp, self.grid, self.points.va
+        return va[:, xp.asarray(grid.branch_from)] - va[:, xp.asarray(grid.branch_to)]
+
+    def infeasibility(self) -> Array:
+        """(B,) largest violation of balances, limits and bounds."""
+        xp, grid, points, on = self.xp, self.grid, self.points, self.on
+        demand = xp.asarray(self.scenarios.demand_p) + 1j * xp.asarray(self.scenarios.demand_q)
+        mismatch = (xp.asarray(grid.shunt_g) - 1j * xp.asarray(grid.shunt_b)) * points.vm**2
+        mismatch = mismatch + self._sum_at(self.near, self.power, grid.n_bus)
+        mismatch = mismatch + self._sum_at(grid.load_bus, demand, grid.n_bus)
+        mismatch = mismatch - self._sum_at(grid.gen_bus, points.pg + 1j * points.qg, grid.n_bus)
+        here, across = self.here, self._across()
+        rate = xp.asarray(np.tile(grid.rate, 2))
+        return _largest(
+            xp,
+            xp.abs(mismatch.real),
+            xp.abs(mismatch.imag),
+            xp.abs(self.power) - rate,
+            xp.where(here, across - xp.asarray(grid.angle_max), 0.0),
+            xp.where(here, xp.asarray(grid.angle_min) - across, 0.0),
+            points.vm - xp.asarray(grid.v_max),
+            xp.asarray(grid.v_min) - points.vm,
+            points.pg - xp.where(on, self._limits("p_max"), 0.0),
+            xp.where(on, self._limits("p_min"), 0.0) - points.pg,
+            points.qg - xp.where(on, self._limits("q_max"), 0.0),
+            xp.where(on, self._limits("q_min"), 0.0) - points.qg,
+            xp.abs(points.va[:, xp.asarray(grid.reference)]),
+        )
+
+    @cached_property
+    def slopes(self) -> tuple[Array, Array, Array]:
+        """(B,) cost of generation; (B, G) slopes of each cost to the left and to the right of the output."""
+        xp, grid, pg = self.xp, self.grid, self.points.pg
+        cost_1, cost_2 = self._limits("cost_1"), self._limits("cost_2")
+        total = (self.on * (xp.asarray(grid.cost_0) + (cost_1 + cost_2 * pg) * pg)).sum(axis=1)
+        low = cost_1 + 2 * cost_2 * pg
+        high, corner = low.copy(), solver_settings()["CORNER"]
+        for k in set(grid.line_gen.tolist()):
+            mine = grid.line_gen == k
+            slope, intercept = xp.asarray(grid.line_slope[mine]), xp.asarray(grid.line_intercept[mine])
+            at = pg[:, k, None]
+            total = total + self.on[:, k] * (slope * at + intercept).max(axis=1)
+            low[:, k] += slope[(slope * (at - corner) + intercept).argmax(axis=1)]
+            high[:, k] += slope[(slope * (at + corner) + intercept).argmax(axis=1)]
+        return total, low, high
+
+    def misstated(self, cost: Array) -> Array:
+        """(B,) how wrong the stated costs are, relative to the cost."""
+        xp, (total, _, _) = self.xp, self.slopes
+        return xp.abs(cost - total) / xp.maximum(1.0, xp.abs(total))
+
+    def voltage_gradient(self) -> tuple[Array, Array]:
+        """(B, N) gradients of the Lagrangian by angle and by magnitude, without the multipliers of simple bounds."""
+        xp, grid, points = self.xp, self.grid, self.points
+        price = points.price_p + 1j * points.price_q
+        flow = xp.concatenate([points.flow_from, points.flow_to], axis=1)
+        weight = price[:, xp.asarray(self.near)] + 2 * flow * self.power
+        # The mutual term follows the angles as exp(j(θ_near − θ_far)) and is linear in both magnitudes; own is quadratic in one.
+        by_mutual, by_own = xp.conj(weight) * self.mutual, 2 * (xp.conj(weight) * self.own).real
+        push = points.angle_above - points.angle_below
+        by_angle = self._sum_at(self.near, xp.concatenate([push, -push], axis=1) - by_mutual.imag, grid.n_bus)
+        by_angle = by_angle + self._sum_at(self.far, by_mutual.imag, grid.n_bus)
+        by_magnitude = self._sum_at(self.near, by_own + by_mutual.real, grid.n_bus)
+        by_magnitude = (by_magnitude + self._sum_at(self.far, by_mutual.real, grid.n_bus)) / points.vm
+        shunt = xp.asarray(grid.shunt_g) * points.price_p - xp.asarray(grid.shunt_b) * points.price_q
+        by_magnitude = by_magnitude + 2 * points.vm * shunt
+        by_angle[:, xp.asarray(grid.reference)] = 0.0
+        return by_angle, by_magnitude
+
+    def stationarity(self) -> tuple[Array, Array]:
+        """(B,) largest gradient of the Lagrangian, and the size of prices and costs to compare it with."""
+        xp, grid, points, on = self.xp, self.grid, self.points, self.on
+        by_angle, by_magnitude = self.voltage_gradient()
+        price = points.price_p + 1j * points.price_q
+        flow = xp.concatenate([points.flow_from, points.flow_to], axis=1)
+        _, slope_low, slope_high = self.slopes
+        at_gen = xp.asarray(grid.gen_bus)
+        to_left, to_right = (slope - points.price_p[:, at_gen] for slope in (slope_low, slope_high))
+        # At a corner of the cost any slope between the two will do.
+        by_p = xp.maximum(xp.minimum(to_left, to_right), 0.0) + xp.minimum(xp.maximum(to_left, to_right), 0.0)
+        worst = _largest(
+            xp,
+            xp.abs(by_angle),
+            self._pushed(by_magnitude, points.vm, xp.asarray(grid.v_min), xp.asarray(grid.v_max)),
+            on * self._pushed(by_p, points.pg, self._limits("p_min"), self._limits("p_max")),
+            on * self._pushed(-points.price_q[:, at_gen], points.qg, self._limits("q_min"), self._limits("q_max")),
+            # Multipliers of inequalities must not be negative.
+            -flow,
+            -points.angle_above,
+            -points.angle_below,
+        )
+        slopes = on * xp.maximum(xp.abs(slope_low), xp.abs(slope_high))
+        return worst, xp.maximum(1.0, _largest(xp, xp.abs(price), slopes))
+
+    def _pushed(self, gradient: Array, value: Array, low: Array, high: Array) -> Array:
+        """Gradients that no bound explains: one that pushes to a bound counts as far as the bound is away."""
+        xp = self.xp
+        room = xp.where(gradient > 0, value - low, high - value)
+        return xp.abs(gradient) * xp.minimum(xp.maximum(room, 0.0), 1.0)
+
+    def products(self) -> Array:
+        """(B,) largest product of a multiplier and the room its inequality leaves."""
+        xp, grid, points = self.xp, self.grid, self.points
+        flow = xp.concatenate([points.flow_from, points.flow_to], axis=1)
+        across, rate = self._across(), xp.asarray(np.tile(grid.rate, 2))
+        flow_room = xp.where(self.both_here, rate**2 - xp.abs(self.power) ** 2, xp.inf)
+        above = xp.where(self.here, xp.asarray(grid.angle_max) - across, xp.inf)
+        below = xp.where(self.here, across - xp.asarray(grid.angle_min), xp.inf)
+        pairs = ((flow, flow_room), (points.angle_above, above), (points.angle_below, below))
+        # A multiplier of a limit that does not exist counts by itself.
+        return _largest(xp, *(xp.abs(one * xp.where(xp.isfinite(room), room, 1.0)) for one, room in pairs))
+
+
+def _largest(xp: Any, *parts: Array) -> Array:
+    """(B,) largest entry of all parts, at least zero; NaN if there is any."""
+    found = xp.zeros(len(parts[0]))
+    for part in parts:
+        if part.shape[1]:
+            found = xp.maximum(found, part.max(axis=1))
+    return found

@@ -1,0 +1,120 @@
+"""The kernels on a CPU: compiled by g++ when first needed, kept in a cache folder, one thread per core."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from gridveil.core.errors import InputError
+from gridveil.core.parallel import all_cores
+from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, RunOptions, batch_values, net_values, outputs
+from gridveil.solvers.batch.layout import N_SCALARS, filled, kernel_source, structure_type
+from gridveil.solvers.batch.network import BatchNetwork
+
+NATIVE = "native"
+COMPILER = "g++"
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread",
+         "-w", "-x", "c++")  # fmt: skip
+_BUILD_LIMIT = 300.0  # seconds
+
+
+def missing_compiler() -> str | None:
+    """What the native engine lacks, in one line, or None."""
+    found = shutil.which(COMPILER)
+    return (
+        None
+        if found
+        else f"the native batch solver needs the compiler {COMPILER}: install it, or use the GPU or structured"
+    )
+
+
+class NativeEngine:
+    """The kernels compiled for this machine's processor."""
+
+    name = NATIVE
+    xp = np
+
+    def __init__(self, threads: int | None = None, *, lanes: int = 1) -> None:
+        """``lanes`` threads share a scenario, as on a GPU: slow, for tests of what only happens there."""
+        missing = missing_compiler()
+        if missing:
+            raise InputError(missing)
+        self._threads = threads or all_cores()
+        self._lanes = lanes
+
+    @cached_property
+    def _library(self) -> ctypes.CDLL:
+        library = ctypes.CDLL(str(_built(f"#define LANES {self._lanes}\n{kernel_source()}")))
+        sizes = (ctypes.c_longlong * 4)()
+        library.gridveil_sizes(sizes)
+        expected = [structure_type(name).itemsize for name in ("Net", "Batch", "Work")]
+        if list(sizes) != [*expected, N_SCALARS]:
+            raise RuntimeError("the structures of the kernels and of layout.py differ")
+        return library
+
+    def run(self, network: BatchNetwork, given: RawInput, options: RunOptions) -> RawOutput:
+        """Solve a batch; every thread works through scenarios in a slot of its own."""
+        varied, n_scenarios = given.local is not None, len(given.demand_p)
+        values = net_values(network, network.tables, varied, options)
+        threads = max(1, min(self._threads, n_scenarios, options.slots or n_scenarios))
+        made = outputs(np, n_scenarios, values["n_point"])
+        memory: Array = np.zeros(threads * values["n_slot"])
+        softness: Array = np.zeros(threads * values["n_limit"], np.float32)
+        work: dict[str, Any] = {"memory": memory, "softness": softness, "n_tiles": threads}
+        structures = [filled("Net", values), filled("Batch", batch_values(given, made)), filled("Work", work)]
+        library = self._library
+        begin = perf_counter()
+        library.gridveil_run(*(ctypes.c_void_p(one.ctypes.data) for one in structures))
+        seconds = perf_counter() - begin
+        made.pop("counter")
+        return RawOutput(**made, seconds=seconds)
+
+
+def _built(source: str) -> Path:
+    """The compiled library; its name tells source, flags and processor apart."""
+    processor = (
+        Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0] if Path("/proc/cpuinfo").exists() else ""
+    )
+    model = [line for line in processor.splitlines() if line.startswith(("model name", "flags"))]
+    key = hashlib.sha256("\n".join([source, *FLAGS, *model]).encode()).hexdigest()[:20]
+    folder = _cache_folder()
+    library = folder / f"batch-{key}.so"
+    if library.exists():
+        return library
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        text, made = Path(scratch) / "kernels.cpp", Path(scratch) / "kernels.so"
+        text.write_text(source, encoding="utf-8")
+        done = subprocess.run(
+            [COMPILER, *FLAGS, str(text), "-o", str(made)],
+            capture_output=True,
+            text=True,
+            timeout=_BUILD_LIMIT,
+            check=False,
+        )
+        if done.returncode:
+            line = next((line for line in done.stderr.splitlines() if "error" in line), "no message")
+            raise InputError(
+                f"{COMPILER} could not compile the batch solver ({line.strip()}); use the structured solver"
+            )
+        made.replace(library)  # in one step: another process may be building the same
+    return library
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("GRIDVEIL_CACHE")
+    if named:
+        return Path(named)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("gridveil")

@@ -1,0 +1,224 @@
+// The Newton system at the iterate: diagonal and off-diagonal blocks, right-hand sides; and with it the error, the verdict
+// and the barrier parameter. Nothing of a branch is stored: every phase computes its flows anew, which is cheaper to do
+// than to fetch.
+
+struct Hessian { double aa, af, at, ff, ft, tt; };
+FN void branch_hessian(const double* c, double vf, double vt, const Branch& b, const Limits& m, double pi, double qi,
+                       double pj, double qj, Hessian& h) {
+  double tf = 2.0 * C(13) * m.l[0], tt = 2.0 * C(13) * m.l[1], kf = m.k[0], kt = m.k[1];
+  double w0 = pi + tf * b.pf, w1 = qi + tf * b.qf, w2 = pj + tt * b.pt, w3 = qj + tt * b.qt;
+  double a = w0 * C(1) + w1 * C(4) + w2 * C(7) + w3 * C(10), s = w0 * C(2) + w1 * C(5) + w2 * C(8) + w3 * C(11);
+  double e = a * b.cs + s * b.sn, o = s * b.cs - a * b.sn;
+  h.aa = -vf * vt * e + tf * (b.pfa * b.pfa + b.qfa * b.qfa) + tt * (b.pta * b.pta + b.qta * b.qta) + kf * b.lfa * b.lfa +
+         kt * b.lta * b.lta + m.k[2] + m.k[3];
+  h.af = vt * o + tf * (b.pfa * b.pff + b.qfa * b.qff) + tt * (b.pta * b.ptf + b.qta * b.qtf) + kf * b.lfa * b.lff +
+         kt * b.lta * b.ltf;
+  h.at = vf * o + tf * (b.pfa * b.pft + b.qfa * b.qft) + tt * (b.pta * b.ptt + b.qta * b.qtt) + kf * b.lfa * b.lft +
+         kt * b.lta * b.ltt;
+  h.ff = 2.0 * (w0 * C(0) + w1 * C(3)) + tf * (b.pff * b.pff + b.qff * b.qff) + tt * (b.ptf * b.ptf + b.qtf * b.qtf) +
+         kf * b.lff * b.lff + kt * b.ltf * b.ltf;
+  h.ft = e + tf * (b.pff * b.pft + b.qff * b.qft) + tt * (b.ptf * b.ptt + b.qtf * b.qtt) + kf * b.lff * b.lft +
+         kt * b.ltf * b.ltt;
+  h.tt = 2.0 * (w2 * C(6) + w3 * C(9)) + tf * (b.pft * b.pft + b.qft * b.qft) + tt * (b.ptt * b.ptt + b.qtt * b.qtt) +
+         kf * b.lft * b.lft + kt * b.ltt * b.ltt;
+}
+
+struct Error {
+  double dual, dual_square, primal, primal_square, theta, least, largest, sum, square, highest, trade;
+  int n_products, n_free;
+};
+FN void add_product(Error& m, double p) {
+  m.least = least_of(m.least, p); m.largest = most_of(m.largest, p); m.sum += p; m.square += p * p; m.n_products++;
+}
+FN void add_residual(Error& m, double r) {
+  double a = absolute(r);
+  m.primal = most_of(m.primal, a); m.primal_square += r * r; m.theta += a;
+}
+FN void add_slope(Error& m, double g) { m.dual = most_of(m.dual, absolute(g)); m.dual_square += g * g; }
+FN void lanes_join(Error& m) {
+  m.dual = lanes_max(m.dual); m.dual_square = lanes_sum(m.dual_square); m.primal = lanes_max(m.primal);
+  m.primal_square = lanes_sum(m.primal_square); m.theta = lanes_sum(m.theta); m.least = lanes_min(m.least);
+  m.largest = lanes_max(m.largest); m.sum = lanes_sum(m.sum); m.square = lanes_sum(m.square);
+  m.highest = lanes_max(m.highest); m.trade = lanes_max(m.trade);
+  m.n_products = (int)lanes_sum(m.n_products); m.n_free = (int)lanes_sum(m.n_free);
+}
+
+FN void store_block(double* t, bool first, const double* e) {
+  // e: the twelve entries in rows θ and v of the earlier bus, then the first two of its price rows; the rest is zero.
+#pragma unroll
+  for (int k = 0; k < 16; k++) {
+    int source = k < 10 ? k : k < 12 ? -1 : k < 14 ? k - 2 : -1;
+    double value = source < 0 ? 0.0 : e[source];
+    if (first) t[k * WIDTH] = value;
+    else if (source >= 0) t[k * WIDTH] += value;
+  }
+}
+
+FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& out, int i, double shift, bool softened,
+                     Error& m) {
+  int i_bus = i, fixed = constant(n.fixed + i), flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
+  double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), pp = AT(n.o_point, 4 * i + 2), pq = AT(n.o_point, 4 * i + 3);
+  m.highest = most_of(m.highest, most_of(absolute(pp), absolute(pq)));
+  double bp = AT(n.o_draw, 2 * i) + V(0) * v * v, bq = AT(n.o_draw, 2 * i + 1) + V(1) * v * v;
+  double curvature = 2.0 * (V(0) * pp + V(1) * pq);
+  double d00 = 0.0, d10 = 0.0, d11 = curvature, d20 = 0.0, d21 = 2.0 * V(0) * v, d30 = 0.0, d31 = 2.0 * V(1) * v;
+  // Gradient of the Lagrangian (g), what the limits add on the right (f), and how that grows with the products aimed at (a).
+  double g0 = 0.0, g1 = curvature * v, f0 = 0.0, f1 = 0.0, a0 = 0.0, a1 = 0.0, u2 = 0.0, u3 = 0.0;
+  {
+    double l = AT(n.o_limit, at), l2 = AT(n.o_limit, at + 1), s = AT(n.o_slack, at), s2 = AT(n.o_slack, at + 1);
+    double h = v - V(2), h2 = V(3) - v, k = capped(l, s, soft[at * WIDTH] * V(4));
+    double k2 = capped(l2, s2, soft[(at + 1) * WIDTH] * V(4));
+    g1 += l - l2; d11 += k + k2; f1 += k * h - k2 * h2;
+    if (flags & 1) { add_product(m, l * s); add_residual(m, h + s); a1 += k * inverse(l); }
+    if (flags & 2) { add_product(m, l2 * s2); add_residual(m, h2 + s2); a1 -= k2 * inverse(l2); }
+  }
+  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+    End e = end_at(n, out, q);
+    if (is_out(out, e.branch)) {
+      double nothing[12] = {0.0};
+      if (!e.is_to) store_block(w + (n.o_block + 16 * e.block) * WIDTH, e.is_first, nothing);
+      continue;
+    }
+    const double* c = e.c;
+    double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1);
+    double pp2 = AT(n.o_point, 4 * e.far + 2), pq2 = AT(n.o_point, 4 * e.far + 3);
+    Limits l;
+    Branch b;
+    Hessian h;
+    load_limits(n, w, soft, e.branch, l);
+    double vf = e.is_to ? v2 : v, vt = e.is_to ? v : v2, angle = e.is_to ? va2 - va : va - va2;
+    double pi = e.is_to ? pp2 : pp, qi = e.is_to ? pq2 : pq, pj = e.is_to ? pp : pp2, qj = e.is_to ? pq : pq2;
+    evaluate_branch(c, vf, vt, angle, b);
+    find_stiffness(c, b, l);
+    branch_hessian(c, vf, vt, b, l, pi, qi, pj, qj, h);
+    double ga = pi * b.pfa + qi * b.qfa + pj * b.pta + qj * b.qta + l.l[0] * b.lfa + l.l[1] * b.lta + l.l[2] - l.l[3];
+    double ff = l.k[0] * b.hf, ft = l.k[1] * b.ht, fa = ff * b.lfa + ft * b.lta + l.k[2] * b.hu - l.k[3] * b.hl;
+    double jf = (e.flags & 1) ? l.k[0] * inverse(l.l[0]) : 0.0, jt = (e.flags & 2) ? l.k[1] * inverse(l.l[1]) : 0.0;
+    double ja = jf * b.lfa + jt * b.lta + ((e.flags & 4) ? l.k[2] * inverse(l.l[2]) : 0.0) -
+                ((e.flags & 8) ? l.k[3] * inverse(l.l[3]) : 0.0);
+    if (e.is_to) {
+      g0 -= ga; f0 -= fa; a0 -= ja;
+      g1 += pi * b.pft + qi * b.qft + pj * b.ptt + qj * b.qtt + l.l[0] * b.lft + l.l[1] * b.ltt;
+      f1 += ff * b.lft + ft * b.ltt; a1 += jf * b.lft + jt * b.ltt;
+      bp += b.pt; bq += b.qt;
+      d00 += h.aa; d10 -= h.at; d11 += h.tt; d20 -= b.pta; d21 += b.ptt; d30 -= b.qta; d31 += b.qtt;
+      continue;
+    }
+    g0 += ga; f0 += fa; a0 += ja;
+    g1 += pi * b.pff + qi * b.qff + pj * b.ptf + qj * b.qtf + l.l[0] * b.lff + l.l[1] * b.ltf;
+    f1 += ff * b.lff + ft * b.ltf; a1 += jf * b.lff + jt * b.ltf;
+    bp += b.pf; bq += b.qf;
+    d00 += h.aa; d10 += h.af; d11 += h.ff; d20 += b.pfa; d21 += b.pff; d30 += b.qfa; d31 += b.qff;
+    double value[4] = {b.hf, b.ht, b.hu, b.hl};
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      if (e.flags >> k & 1) { add_product(m, l.l[k] * l.s[k]); add_residual(m, value[k] + l.s[k]); }
+    double block[12] = {-h.aa, -h.af, -b.pfa, -b.qfa, h.at, h.ft, b.pft, b.qft, b.pta, b.ptf, b.qta, b.qtf};
+    int far_fixed = constant(n.fixed + e.far);
+    if (fixed & 1) block[0] = block[4] = block[8] = block[10] = 0.0;
+    if (fixed & 2) block[1] = block[5] = block[9] = block[11] = 0.0;
+    if (far_fixed & 1) block[0] = block[1] = block[2] = block[3] = 0.0;
+    if (far_fixed & 2) block[4] = block[5] = block[6] = block[7] = 0.0;
+    store_block(w + (n.o_block + 16 * e.block) * WIDTH, e.is_first, block);
+  }
+  for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
+    Local y = local_at(n, w, k);
+    double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k);
+    if (y.row) bq -= u; else bp -= u;
+    if (!y.is_free) continue;
+    double g = y.quadratic * u + y.linear - (y.row ? pq : pp);
+    add_slope(m, g - zl + zh);
+    add_product(m, zl * (u - y.low));
+    add_product(m, zh * (y.high - u));
+    m.n_free++;
+    double share = g * inverse(local_pivot(y, zl, zh, u, shift));
+    if (y.row) u3 -= share; else u2 -= share;
+  }
+  if (softened) {
+    double tp = AT(n.o_trade, 2 * i), tq = AT(n.o_trade, 2 * i + 1);
+    bp -= tp; bq -= tq;
+    add_slope(m, FIRM * tp - pp); add_slope(m, FIRM * tq - pq);
+    m.n_free += 2;
+    m.trade = most_of(m.trade, most_of(absolute(tp), absolute(tq)));
+    u2 -= (FIRM * tp - pp) / (FIRM + shift); u3 -= (FIRM * tq - pq) / (FIRM + shift);
+  }
+  if (fixed & 1) { g0 = f0 = a0 = d10 = d20 = d30 = 0.0; d00 = 1.0; }
+  if (fixed & 2) { g1 = f1 = a1 = d10 = d21 = d31 = 0.0; d11 = 1.0; }
+  add_slope(m, g0); add_slope(m, g1); add_residual(m, bp); add_residual(m, bq);
+  double diagonal[10] = {d00, d10, d11, d20, d21, 0.0, d30, d31, 0.0, 0.0};
+#pragma unroll
+  for (int e = 0; e < 10; e++) AT(n.o_diagonal, 10 * i + e) = diagonal[e];
+  double right[4] = {-g0 - f0, -g1 - f1, -bp, -bq};
+#pragma unroll
+  for (int e = 0; e < 4; e++) AT(n.o_right, 4 * i + e) = right[e];
+  AT(n.o_push, 2 * i) = a0;
+  AT(n.o_push, 2 * i + 1) = a1;
+  // The predictor aims at products of zero, so its right-hand side is known here.
+  STEP(n.o_x, 0, 4 * i) = right[0]; STEP(n.o_x, 0, 4 * i + 1) = right[1];
+  STEP(n.o_x, 0, 4 * i + 2) = right[2] + u2; STEP(n.o_x, 0, 4 * i + 3) = right[3] + u3;
+}
+
+// A run that gets no nearer to the balances while prices soar is taken for infeasible: soft balances decide, or the caller.
+FN bool is_hopeless(const Net& n, double* w, const Error& m) {
+  if (m.primal < 0.9 * SCALAR(BEST_PRIMAL)) { SCALAR(BEST_PRIMAL) = m.primal; SCALAR(SINCE_BEST) = 0.0; return false; }
+  SCALAR(SINCE_BEST) = SCALAR(SINCE_BEST) + 1.0;
+  return SCALAR(SINCE_BEST) >= n.give_up_after && m.highest > n.give_up_price && m.primal > 10.0 * n.tolerance;
+}
+
+FN void judge(const Net& n, double* w, const Error& m) {
+  double tolerance = tolerance_of(n, w), scale = most_of(1.0, m.highest / PRICE_SCALE), dual = m.dual / scale;
+  double merit = m.dual_square / (2 * n.n_bus + m.n_free) + m.primal_square / (2 * n.n_bus) + m.square / m.n_products;
+  double mean = m.sum / m.n_products;
+  SCALAR(THETA) = m.theta; SCALAR(PRIMAL) = m.primal; SCALAR(DUAL) = dual; SCALAR(LARGEST_PRODUCT_) = m.largest;
+  SCALAR(LEAST_PRODUCT) = m.least; SCALAR(MEAN_PRODUCT) = mean; SCALAR(HIGHEST_PRICE) = m.highest;
+  if (SCALAR(THETA_LIMIT) < 0.0) SCALAR(THETA_LIMIT) = THETA_MAX * most_of(1.0, m.theta);
+  int iteration = (int)SCALAR(ITERATIONS), attempt = (int)SCALAR(ATTEMPT);
+  if (most_of(most_of(dual, m.primal), m.largest) <= tolerance) {
+    bool unbalanced = attempt == SOFTENED && m.trade > n.most_trade;
+    finish(n, w, unbalanced ? UNBALANCED : CONVERGED);
+    return;
+  }
+  if (!is_number(merit)) { finish(n, w, DIVERGED); return; }
+  int limit = attempt == WARM ? ITERATIONS_WARM : attempt == SOFTENED ? ITERATIONS_SOFTENED : n.max_iterations;
+  if (iteration >= limit) { finish(n, w, ITERATION_LIMIT); return; }
+  if (attempt != SOFTENED && is_hopeless(n, w, m)) { finish(n, w, STALLED); return; }
+  double least = LEAST_MU * tolerance, mu = SCALAR(MU);
+  double recent = most_of(most_of(SCALAR(RECENT_0), SCALAR(RECENT_1)), most_of(SCALAR(RECENT_2), SCALAR(RECENT_3)));
+  bool progress = merit <= PROGRESS * recent;
+  SCALAR(SHIFT) = 0.0;
+  SCALAR(TRIES) = 0.0;
+  if (SCALAR(FREE) != 0.0) {
+    if (!progress) { hold_barrier(n, w, mean); return; }
+  } else {
+    bool solved = false;
+    while (mu > least && most_of(most_of(dual, m.primal), most_of(absolute(m.largest - mu), absolute(m.least - mu))) <=
+                             KAPPA_EPSILON * mu) {
+      mu = most_of(least, least_of(KAPPA_MU * mu, mu * sqrt(mu)));
+      solved = true;
+    }
+    SCALAR(MU) = mu;
+    if (solved) clear_filter(n, w);
+    if (!(solved && progress)) return;
+  }
+  clear_filter(n, w);
+  SCALAR(RECENT_0 + iteration % MEMORY) = merit;
+  SCALAR(MU) = mean;
+  SCALAR(FREE) = 1.0;
+}
+
+FN void phase_assemble(const Net& n, double* w, const float* soft, int lane) {
+  int state = (int)SCALAR(STATE);
+  bool on = state == RUNNING || state == RETRYING;
+  if (!any_lane(on)) return;
+  Error m = {0.0, 0.0, 0.0, 0.0, 0.0, 1e300, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0};
+  if (on) {
+    Outages out = outages(n, w);
+    double shift = state == RETRYING ? SCALAR(SHIFT) : 0.0;
+    bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
+    for (int i = lane; i < n.n_bus; i += LANES) assemble_bus(n, w, soft, out, i, shift, softened, m);
+  }
+  lanes_join(m);
+  if (lane != 0) return;
+  if (on) SCALAR(STATE) = READY;
+  if (state == RUNNING) judge(n, w, m);
+}

@@ -1,0 +1,404 @@
+// The Newton direction: a predictor to products of zero, the corrector (Mehrotra 1992), second-order corrections, and the
+// steps of slacks and multipliers that follow from those of the variables.
+
+struct Lengths { double primal, dual; };
+FN void shorten(Lengths& a, double s, double ds, double l, double dl, double fraction) {
+  if (a.primal * ds < -fraction * s) a.primal = -fraction * s * inverse(ds);
+  if (a.dual * dl < -fraction * l) a.dual = -fraction * l * inverse(dl);
+}
+FN double aim_of(double product, double mu, double most, bool is_free) { return is_free ? mu - within(product, most) : mu; }
+
+FN void phase_predict(const Net& n, double* w, int lane) {
+  bool on = (int)SCALAR(STATE) == READY && SCALAR(FREE) != 0.0;
+  if (any_lane(on)) substitute_backward(n, w, lane, 0, on);  // the forward half ran with the factorisation
+}
+
+struct Predictor { Lengths length; double s0, s1, s2, s3; };
+// The predictor's step of one limit: its product with the multiplier's step, which Newton's method neglects.
+FN double predict_limit(Predictor& p, bool counts, double l, double s, double k, double h, double change) {
+  double dl = k * (change + h), ds = -s - s * dl * inverse(l);
+  if (counts) {
+    shorten(p.length, s, ds, l, dl, 1.0);
+    p.s0 += s * l; p.s1 += ds * l; p.s2 += s * dl; p.s3 += ds * dl;
+  }
+  return ds * dl;
+}
+
+FN void predict_bus(const Net& n, double* w, const float* soft, const Outages& out, int i, double shift, double most,
+                    Predictor& p) {
+  int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
+  double g0 = 0.0, g1 = 0.0, va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1);
+  double xa = STEP(n.o_x, 0, 4 * i), xv = STEP(n.o_x, 0, 4 * i + 1);
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+    double l = AT(n.o_limit, at + e), s = AT(n.o_slack, at + e), sign = e ? -1.0 : 1.0;
+    double k = capped(l, s, soft[(at + e) * WIDTH] * V(4));
+    if (!(flags >> e & 1)) continue;
+    double q = predict_limit(p, true, l, s, k, e ? V(3) - v : v - V(2), sign * xv);
+    STEP(n.o_ds, 0, at + e) = q;
+    g1 += sign * k * inverse(l) * within(q, most);
+  }
+  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+    End e = end_at(n, out, q);
+    if (is_out(out, e.branch)) continue;
+    double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1);
+    double xa2 = STEP(n.o_x, 0, 4 * e.far), xv2 = STEP(n.o_x, 0, 4 * e.far + 1);
+    Limits l;
+    Branch b;
+    load_limits(n, w, soft, e.branch, l);
+    double across = e.is_to ? xa2 - xa : xa - xa2, xf = e.is_to ? xv2 : xv, xt = e.is_to ? xv : xv2;
+    evaluate_branch(e.c, e.is_to ? v2 : v, e.is_to ? v : v2, e.is_to ? va2 - va : va - va2, b);
+    find_stiffness(e.c, b, l);
+    double change[4] = {b.lfa * across + b.lff * xf + b.lft * xt, b.lta * across + b.ltf * xf + b.ltt * xt, across, -across};
+    double value[4] = {b.hf, b.ht, b.hu, b.hl}, push[4], product[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+      bool exists = e.flags >> k & 1;
+      product[k] = exists ? predict_limit(p, !e.is_to, l.l[k], l.s[k], l.k[k], value[k], change[k]) : 0.0;
+      push[k] = exists ? l.k[k] * inverse(l.l[k]) * within(product[k], most) : 0.0;
+    }
+    double pa = push[0] * b.lfa + push[1] * b.lta + push[2] - push[3];
+    if (e.is_to) { g0 -= pa; g1 += push[0] * b.lft + push[1] * b.ltt; continue; }
+    g0 += pa;
+    g1 += push[0] * b.lff + push[1] * b.ltf;
+#pragma unroll
+    for (int k = 0; k < 4; k++) STEP(n.o_ds, 0, 4 * e.branch + k) = product[k];
+  }
+  int fixed = constant(n.fixed + i);
+  if (!(fixed & 1)) AT(n.o_right, 4 * i) += g0;
+  if (!(fixed & 2)) AT(n.o_right, 4 * i + 1) += g1;
+  for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
+    Local y = local_at(n, w, k);
+    if (!y.is_free) continue;
+    double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k), below = u - y.low, above = y.high - u;
+    double right = AT(n.o_point, 4 * i + 2 + y.row) - y.quadratic * u - y.linear;
+    double du = (right + STEP(n.o_x, 0, 4 * i + 2 + y.row)) * inverse(local_pivot(y, zl, zh, u, shift));
+    double dl = -zl * du * inverse(below) - zl, dh = zh * du * inverse(above) - zh;
+    shorten(p.length, below, du, zl, dl, 1.0);
+    shorten(p.length, above, -du, zh, dh, 1.0);
+    p.s0 += below * zl + above * zh; p.s1 += du * zl - du * zh; p.s2 += below * dl + above * dh; p.s3 += du * dl - du * dh;
+    STEP(n.o_dz_low, 0, k) = du * dl;
+    STEP(n.o_dz_high, 0, k) = -du * dh;
+  }
+}
+
+FN void phase_aim(const Net& n, double* w, const float* soft, int lane) {
+  bool on = (int)SCALAR(STATE) == READY && SCALAR(FREE) != 0.0;
+  if (!any_lane(on)) return;
+  Predictor p = {{1.0, 1.0}, 0.0, 0.0, 0.0, 0.0};
+  double mean = SCALAR(MEAN_PRODUCT);
+  if (on) {
+    Outages out = outages(n, w);
+    double shift = SCALAR(SHIFT);
+    for (int i = lane; i < n.n_bus; i += LANES) predict_bus(n, w, soft, out, i, shift, MOST_CORRECTED * mean, p);
+  }
+  double primal = lanes_min(p.length.primal), dual = lanes_min(p.length.dual), before = lanes_sum(p.s0);
+  double after = before + primal * lanes_sum(p.s1) + dual * lanes_sum(p.s2) + primal * dual * lanes_sum(p.s3);
+  if (!on || lane != 0) return;
+  double ratio = after / before, share = least_of(most_of(ratio * ratio * ratio, SIGMA_MIN), 1.0);
+  if (SCALAR(SHORT_STEPS) > 0.0 && mean < AHEAD * SCALAR(PRIMAL)) share = RECENTRED;
+  SCALAR(MU) = most_of(LEAST_MU * tolerance_of(n, w), share * mean);
+}
+
+// One more correction: to what the constraints are now (c = h + s) add what they were found to be at the refused point.
+// What is stored is the surplus of that over c; the system being linear, its solution is what the correction adds.
+FN double surplus(const Net& n, double* w, int at, double c, double length, bool first, double met) {
+  double before = first ? c : AT(n.o_surplus, at) + c, now = length * before + met - c;
+  AT(n.o_surplus, at) = now;
+  return now;
+}
+FN double widened(double s, double h, double multiplier, double mu) {
+  double r = h + s;
+  return r < 0.0 && multiplier * (s - r) <= WIDEST_PRODUCT * mu ? s - r : s;
+}
+// Angle and magnitude of a bus after a step; the correction's step adds to the Newton step.
+FN void moved_voltage(const Net& n, const double* w, int i, int set, double length, double& va, double& v) {
+  double xa = STEP(n.o_x, 0, 4 * i), xv = STEP(n.o_x, 0, 4 * i + 1);
+  if (set) { xa += STEP(n.o_x, 1, 4 * i); xv += STEP(n.o_x, 1, 4 * i + 1); }
+  va = AT(n.o_point, 4 * i) + length * xa;
+  v = AT(n.o_point, 4 * i + 1) + length * xv;
+}
+
+FN void surplus_bus(const Net& n, double* w, const Outages& out, int i, int set, double length, double mu, bool first,
+                    bool softened) {
+  int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
+  double va0 = AT(n.o_point, 4 * i), v0 = AT(n.o_point, 4 * i + 1), va, v;
+  moved_voltage(n, w, i, set, length, va, v);
+  double bp = AT(n.o_draw, 2 * i) + V(0) * v * v, bq = AT(n.o_draw, 2 * i + 1) + V(1) * v * v;
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+    double h0 = e ? V(3) - v0 : v0 - V(2), h = e ? V(3) - v : v - V(2), s0 = AT(n.o_slack, at + e);
+    double s = widened(s0 + length * STEP(n.o_ds, set, at + e), h, AT(n.o_limit, at + e), mu);
+    if (flags >> e & 1) surplus(n, w, at + e, h0 + s0, length, first, h + s);
+  }
+  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+    End e = end_at(n, out, q);
+    if (is_out(out, e.branch)) continue;
+    double va2, v2;
+    moved_voltage(n, w, e.far, set, length, va2, v2);
+    Branch b, b0;
+    evaluate_branch(e.c, e.is_to ? v2 : v, e.is_to ? v : v2, e.is_to ? va2 - va : va - va2, b);
+    if (e.is_to) { bp += b.pt; bq += b.qt; continue; }
+    bp += b.pf; bq += b.qf;
+    evaluate_branch(e.c, v0, AT(n.o_point, 4 * e.far + 1), va0 - AT(n.o_point, 4 * e.far), b0);
+    double h0[4] = {b0.hf, b0.ht, b0.hu, b0.hl}, h[4] = {b.hf, b.ht, b.hu, b.hl};
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+      int at = 4 * e.branch + k;
+      double s0 = AT(n.o_slack, at), s = widened(s0 + length * STEP(n.o_ds, set, at), h[k], AT(n.o_limit, at), mu);
+      if (e.flags >> k & 1) surplus(n, w, at, h0[k] + s0, length, first, h[k] + s);
+    }
+  }
+  for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
+    Local y = local_at(n, w, k);
+    double u = AT(n.o_u, k) + (y.is_free ? length * STEP(n.o_du, set, k) : 0.0);
+    if (y.row) bq -= u; else bp -= u;
+  }
+  if (softened) {
+    bp -= AT(n.o_trade, 2 * i) + length * STEP(n.o_dtrade, set, 2 * i);
+    bq -= AT(n.o_trade, 2 * i + 1) + length * STEP(n.o_dtrade, set, 2 * i + 1);
+  }
+  STEP(n.o_x, 1, 4 * i + 2) = -surplus(n, w, n.n_limit + 2 * i, -AT(n.o_right, 4 * i + 2), length, first, bp);
+  STEP(n.o_x, 1, 4 * i + 3) = -surplus(n, w, n.n_limit + 2 * i + 1, -AT(n.o_right, 4 * i + 3), length, first, bq);
+}
+
+FN void surplus_right(const Net& n, double* w, const float* soft, const Outages& out, int i) {
+  int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i, fixed = constant(n.fixed + i);
+  double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), g0 = 0.0, g1 = 0.0;
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+    double k = capped(AT(n.o_limit, at + e), AT(n.o_slack, at + e), soft[(at + e) * WIDTH] * V(4));
+    if (flags >> e & 1) g1 += (e ? -k : k) * AT(n.o_surplus, at + e);
+  }
+  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+    End e = end_at(n, out, q);
+    if (is_out(out, e.branch)) continue;
+    double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1), push[4];
+    Limits l;
+    Branch b;
+    load_limits(n, w, soft, e.branch, l);
+    evaluate_branch(e.c, e.is_to ? v2 : v, e.is_to ? v : v2, e.is_to ? va2 - va : va - va2, b);
+    find_stiffness(e.c, b, l);
+#pragma unroll
+    for (int k = 0; k < 4; k++) push[k] = (e.flags >> k & 1) ? l.k[k] * AT(n.o_surplus, 4 * e.branch + k) : 0.0;
+    double pa = push[0] * b.lfa + push[1] * b.lta + push[2] - push[3];
+    g0 += e.is_to ? -pa : pa;
+    g1 += e.is_to ? push[0] * b.lft + push[1] * b.ltt : push[0] * b.lff + push[1] * b.ltf;
+  }
+  STEP(n.o_x, 1, 4 * i) = (fixed & 1) ? 0.0 : -g0;
+  STEP(n.o_x, 1, 4 * i + 1) = (fixed & 2) ? 0.0 : -g1;
+}
+
+FN void phase_surplus(const Net& n, double* w, const float* soft, int lane) {
+  bool on = (int)SCALAR(STATE) == CORRECTING;
+  if (!any_lane(on)) return;
+  Outages out = outages(n, w);
+  bool first = SCALAR(CORRECTIONS) == 0.0, softened = (int)SCALAR(ATTEMPT) == SOFTENED;
+  double length = SCALAR(LENGTH_CORRECTED), mu = SCALAR(MU);
+  for (int i = lane; on && i < n.n_bus; i += LANES) surplus_bus(n, w, out, i, first ? 0 : 1, length, mu, first, softened);
+  lanes_meet();
+  for (int i = lane; on && i < n.n_bus; i += LANES) surplus_right(n, w, soft, out, i);
+}
+
+// Right-hand side of the corrector; that of a second-order correction stands already.
+FN void corrector_right(const Net& n, double* w, int i, double shift, double mu, double most, bool is_free, bool softened) {
+  double x2 = AT(n.o_right, 4 * i + 2), x3 = AT(n.o_right, 4 * i + 3);
+  for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
+    Local y = local_at(n, w, k);
+    if (!y.is_free) continue;
+    double u = AT(n.o_u, k), p = local_pivot(y, AT(n.o_z_low, k), AT(n.o_z_high, k), u, shift);
+    double right = AT(n.o_point, 4 * i + 2 + y.row) - y.quadratic * u - y.linear;
+    right += aim_of(STEP(n.o_dz_low, 0, k), mu, most, is_free) * inverse(u - y.low);
+    right -= aim_of(STEP(n.o_dz_high, 0, k), mu, most, is_free) * inverse(y.high - u);
+    STEP(n.o_du, 0, k) = right;
+    if (y.row) x3 += right * inverse(p); else x2 += right * inverse(p);
+  }
+  if (softened) {
+    x2 += (AT(n.o_point, 4 * i + 2) - FIRM * AT(n.o_trade, 2 * i)) / (FIRM + shift);
+    x3 += (AT(n.o_point, 4 * i + 3) - FIRM * AT(n.o_trade, 2 * i + 1)) / (FIRM + shift);
+  }
+  STEP(n.o_x, 0, 4 * i) = AT(n.o_right, 4 * i) - mu * AT(n.o_push, 2 * i);
+  STEP(n.o_x, 0, 4 * i + 1) = AT(n.o_right, 4 * i + 1) - mu * AT(n.o_push, 2 * i + 1);
+  STEP(n.o_x, 0, 4 * i + 2) = x2;
+  STEP(n.o_x, 0, 4 * i + 3) = x3;
+}
+
+FN void phase_correct(const Net& n, double* w, int lane) {
+  int state = (int)SCALAR(STATE), set = state == CORRECTING;
+  bool on = state == READY || state == CORRECTING, softened = (int)SCALAR(ATTEMPT) == SOFTENED;
+  if (!any_lane(on)) return;
+  double shift = SCALAR(SHIFT), mu = SCALAR(MU), most = MOST_CORRECTED * SCALAR(MEAN_PRODUCT);
+  bool is_free = SCALAR(FREE) != 0.0;
+  for (int i = lane; state == READY && i < n.n_bus; i += LANES)
+    corrector_right(n, w, i, shift, mu, most, is_free, softened);
+  lanes_meet();
+  substitute_forward(n, w, lane, set, on);
+  substitute_backward(n, w, lane, set, on);
+}
+
+struct Recovery { Lengths length; double fraction, mu, slope, objective, relative, sum; LogSum logs; };
+FN void recover_limit(Recovery& r, double l, double s, double k, double h, double change, double aim, double& ds, double& dl) {
+  double il = inverse(l), wanted = aim * il;
+  dl = k * (change + h + wanted);
+  ds = wanted - s - s * dl * il;  // from complementarity: the limit itself would give it as a difference of large numbers
+  shorten(r.length, s, ds, l, dl, r.fraction);
+  r.slope -= r.mu * ds * inverse(s);
+  add_log(r.logs, s);
+}
+// Raise the cap of a limit that the step would leave violated by much; c is the softness of its spring.
+FN void stiffen(float* soft, double c, double dl, double most, bool reset) {
+  if (reset) *soft = (float)SOFTNESS;
+  else if (c * absolute(dl) > most && *soft > 2.0 * SOFTNESS_MIN) *soft = (float)(*soft * SOFTNESS_STEP);
+}
+
+FN void recover_bus(const Net& n, double* w, float* soft, const Outages& out, int i, double shift, double most_product,
+                    bool is_free, bool softened, double most_left, Recovery& r) {
+  int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
+  bool reset = shift > 0.0;
+  double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), x[4];
+#pragma unroll
+  for (int e = 0; e < 4; e++) { x[e] = STEP(n.o_x, 0, 4 * i + e); r.sum += x[e]; }
+  double longest = most_of(absolute(x[0]) * inverse(1.0 + absolute(va)), absolute(x[1]) * inverse(1.0 + absolute(v)));
+  r.relative = most_of(r.relative, longest);
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+    double l = AT(n.o_limit, at + e), s = AT(n.o_slack, at + e), q = STEP(n.o_ds, 0, at + e);
+    double c = soft[(at + e) * WIDTH] * V(4), k = capped(l, s, c), ds = 0.0, dl = 0.0;
+    if (flags >> e & 1) {
+      recover_limit(r, l, s, k, e ? V(3) - v : v - V(2), e ? -x[1] : x[1], aim_of(q, r.mu, most_product, is_free), ds, dl);
+      stiffen(soft + (at + e) * WIDTH, c, dl, most_left, reset);
+    }
+    STEP(n.o_ds, 0, at + e) = ds;
+    STEP(n.o_dl, 0, at + e) = dl;
+  }
+  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+    End e = end_at(n, out, q);
+    if (e.is_to) continue;
+    double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1), xv2 = STEP(n.o_x, 0, 4 * e.far + 1);
+    double across = x[0] - STEP(n.o_x, 0, 4 * e.far), product[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) product[k] = STEP(n.o_ds, 0, 4 * e.branch + k);
+    Limits l;
+    Branch b;
+    load_limits(n, w, soft, e.branch, l);
+    evaluate_branch(e.c, v, v2, va - va2, b);
+    find_stiffness(e.c, b, l);
+    double change[4] = {b.lfa * across + b.lff * x[1] + b.lft * xv2, b.lta * across + b.ltf * x[1] + b.ltt * xv2, across,
+                        -across};
+    double value[4] = {b.hf, b.ht, b.hu, b.hl};
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+      double ds = 0.0, dl = 0.0;
+      if (e.flags >> k & 1) {
+        recover_limit(r, l.l[k], l.s[k], l.k[k], value[k], change[k], aim_of(product[k], r.mu, most_product, is_free), ds, dl);
+        stiffen(soft + (4 * e.branch + k) * WIDTH, l.softness[k], dl, most_left, reset);
+      }
+      STEP(n.o_ds, 0, 4 * e.branch + k) = ds;
+      STEP(n.o_dl, 0, 4 * e.branch + k) = dl;
+    }
+  }
+  for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
+    Local y = local_at(n, w, k);
+    if (!y.is_free) continue;
+    double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k), below = u - y.low, above = y.high - u;
+    double du = (STEP(n.o_du, 0, k) + x[2 + y.row]) * inverse(local_pivot(y, zl, zh, u, shift));
+    double ib = inverse(below), ia = inverse(above);
+    double dl = (aim_of(STEP(n.o_dz_low, 0, k), r.mu, most_product, is_free) - zl * du) * ib - zl;
+    double dh = (aim_of(STEP(n.o_dz_high, 0, k), r.mu, most_product, is_free) + zh * du) * ia - zh;
+    shorten(r.length, below, du, zl, dl, r.fraction);
+    shorten(r.length, above, -du, zh, dh, r.fraction);
+    r.slope += (y.quadratic * u + y.linear + r.mu * ia - r.mu * ib) * du;
+    add_log(r.logs, below);
+    add_log(r.logs, above);
+    r.objective += (0.5 * y.quadratic * u + y.linear) * u;
+    r.relative = most_of(r.relative, absolute(du) * inverse(1.0 + absolute(u)));
+    r.sum += du;
+    STEP(n.o_du, 0, k) = du;
+    STEP(n.o_dz_low, 0, k) = dl;
+    STEP(n.o_dz_high, 0, k) = dh;
+  }
+  for (int e = 0; softened && e < 2; e++) {
+    double t = AT(n.o_trade, 2 * i + e), dt = (AT(n.o_point, 4 * i + 2 + e) - FIRM * t + x[2 + e]) / (FIRM + shift);
+    r.slope += FIRM * t * dt;
+    r.objective += 0.5 * FIRM * t * t;
+    r.relative = most_of(r.relative, absolute(dt) * inverse(1.0 + absolute(t)));
+    STEP(n.o_dtrade, 0, 2 * i + e) = dt;
+  }
+}
+
+// Steps with a second-order correction: the Newton step plus what the surplus asks for, at the same products aimed at.
+FN void correct_limit(const Net& n, double* w, Lengths& a, double fraction, int at, double l, double s, double k,
+                      double change) {
+  double ds0 = STEP(n.o_ds, 0, at), dl0 = STEP(n.o_dl, 0, at), il = inverse(l);
+  double dl = dl0 + k * (change + AT(n.o_surplus, at)), ds = ds0 - s * (dl - dl0) * il;
+  shorten(a, s, ds, l, dl, fraction);
+  STEP(n.o_ds, 1, at) = ds;
+  STEP(n.o_dl, 1, at) = dl;
+}
+FN void correct_bus(const Net& n, double* w, const float* soft, const Outages& out, int i, double shift, bool softened,
+                    double fraction, Lengths& a) {
+  int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
+  double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), xa = STEP(n.o_x, 1, 4 * i), xv = STEP(n.o_x, 1, 4 * i + 1);
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+    double l = AT(n.o_limit, at + e), s = AT(n.o_slack, at + e), k = capped(l, s, soft[(at + e) * WIDTH] * V(4));
+    if (flags >> e & 1) correct_limit(n, w, a, fraction, at + e, l, s, k, e ? -xv : xv);
+  }
+  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+    End e = end_at(n, out, q);
+    if (e.is_to) continue;
+    double across = xa - STEP(n.o_x, 1, 4 * e.far), xv2 = STEP(n.o_x, 1, 4 * e.far + 1);
+    Limits l;
+    Branch b;
+    load_limits(n, w, soft, e.branch, l);
+    evaluate_branch(e.c, v, AT(n.o_point, 4 * e.far + 1), va - AT(n.o_point, 4 * e.far), b);
+    find_stiffness(e.c, b, l);
+    double change[4] = {b.lfa * across + b.lff * xv + b.lft * xv2, b.lta * across + b.ltf * xv + b.ltt * xv2, across, -across};
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      if (e.flags >> k & 1) correct_limit(n, w, a, fraction, 4 * e.branch + k, l.l[k], l.s[k], l.k[k], change[k]);
+  }
+  for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
+    Local y = local_at(n, w, k);
+    if (!y.is_free) continue;
+    double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k), below = u - y.low, above = y.high - u;
+    double more = STEP(n.o_x, 1, 4 * i + 2 + y.row) * inverse(local_pivot(y, zl, zh, u, shift));
+    double du = STEP(n.o_du, 0, k) + more;
+    double dl = STEP(n.o_dz_low, 0, k) - zl * more * inverse(below), dh = STEP(n.o_dz_high, 0, k) + zh * more * inverse(above);
+    shorten(a, below, du, zl, dl, fraction);
+    shorten(a, above, -du, zh, dh, fraction);
+    STEP(n.o_du, 1, k) = du;
+    STEP(n.o_dz_low, 1, k) = dl;
+    STEP(n.o_dz_high, 1, k) = dh;
+  }
+  for (int e = 0; softened && e < 2; e++)
+    STEP(n.o_dtrade, 1, 2 * i + e) = STEP(n.o_dtrade, 0, 2 * i + e) + STEP(n.o_x, 1, 4 * i + 2 + e) / (FIRM + shift);
+}
+
+FN void phase_recover(const Net& n, double* w, float* soft, int lane) {
+  int state = (int)SCALAR(STATE);
+  bool on = state == READY || state == CORRECTING;
+  if (!any_lane(on)) return;
+  double shift = SCALAR(SHIFT), mu = SCALAR(MU);
+  bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
+  Recovery r = {{1.0, 1.0}, most_of(TAU_MIN, 1.0 - mu), mu, 0.0, 0.0, 0.0, 0.0, {1.0, 0}};
+  if (on) {
+    Outages out = outages(n, w);
+    double most_left = LEFT_OVER * most_of(SCALAR(PRIMAL), tolerance_of(n, w));
+    double most_product = MOST_CORRECTED * SCALAR(MEAN_PRODUCT);
+    bool is_free = SCALAR(FREE) != 0.0;
+    for (int i = lane; i < n.n_bus; i += LANES) {
+      if (state == READY) recover_bus(n, w, soft, out, i, shift, most_product, is_free, softened, most_left, r);
+      else correct_bus(n, w, soft, out, i, shift, softened, r.fraction, r.length);
+    }
+  }
+  double primal = lanes_min(r.length.primal), dual = lanes_min(r.length.dual), slope = lanes_sum(r.slope);
+  double objective = lanes_sum(r.objective), logs = lanes_sum(log_value(r.logs)), relative = lanes_max(r.relative);
+  double sum = lanes_sum(r.sum);
+  if (lane != 0) return;
+  if (state == CORRECTING) { SCALAR(LENGTH_CORRECTED) = primal; SCALAR(DUAL_CORRECTED) = dual; }
+  if (state != READY) return;
+  if (!is_number(sum) || !is_number(slope)) { finish(n, w, DIVERGED); return; }
+  SCALAR(LENGTH) = primal; SCALAR(DUAL_LENGTH) = dual; SCALAR(SLOPE) = slope; SCALAR(PHI) = objective - mu * logs;
+  SCALAR(RELATIVE) = relative; SCALAR(SET) = 0.0;
+}

@@ -1,0 +1,78 @@
+// Entry points. A round takes every slot through all phases; on a GPU each phase is a kernel, on a CPU a thread runs its one
+// slot through round after round.
+// A scenario that has ended makes room in the round it ends in: after the start, assemble sees only the new ones.
+#define PHASES(PHASE)                                                 \
+  PHASE(init, 4, if (lane == 0) { SCALAR(STATE) = EMPTY; SCALAR(WAITED) = 0.0; })                \
+  PHASE(start, BLOCKS_OTHER, phase_start(n, b, w, soft, lane))        \
+  PHASE(assemble, BLOCKS_ASSEMBLE, phase_assemble(n, w, soft, lane))  \
+  PHASE(factor, BLOCKS_FACTOR, phase_factor(n, w, lane))              \
+  PHASE(predict, BLOCKS_SOLVE, phase_predict(n, w, lane))             \
+  PHASE(aim, BLOCKS_RECOVER, phase_aim(n, w, soft, lane))             \
+  PHASE(surplus, BLOCKS_RECOVER, phase_surplus(n, w, soft, lane))     \
+  PHASE(correct, BLOCKS_SOLVE, phase_correct(n, w, lane))             \
+  PHASE(recover, BLOCKS_RECOVER, phase_recover(n, w, soft, lane))     \
+  PHASE(search, BLOCKS_OTHER, phase_search(n, w, lane))               \
+  PHASE(step, BLOCKS_OTHER, phase_step(n, w, lane))
+
+#ifdef __CUDACC__
+// ``least`` blocks per multiprocessor bound the registers of a kernel.
+#define KERNEL(name, least, body) \
+  extern "C" __global__ void __launch_bounds__(BLOCK, least) name(const Net n, const Batch b, const Work k) { \
+    int thread = blockIdx.x * blockDim.x + threadIdx.x, tile = thread >> 5, within_warp = thread & 31; \
+    if (tile >= k.n_tiles) return; \
+    int lane = within_warp / WIDTH; \
+    double* w = k.memory + (long long)tile * n.n_slot * WIDTH + (within_warp & (WIDTH - 1)); \
+    float* soft = k.softness + (long long)tile * n.n_limit * WIDTH + (within_warp & (WIDTH - 1)); \
+    (void)lane; (void)soft; \
+    body; \
+  }
+PHASES(KERNEL)
+// Towards the end of a batch: slots that still work move to tiles in front, one block per slot.
+extern "C" __global__ void move_slots(const Net n, const Work k, const int* from, const int* to) {
+  int a = from[blockIdx.x], b = to[blockIdx.x];
+  const double* w = k.memory + (long long)(a / WIDTH) * n.n_slot * WIDTH + a % WIDTH;
+  double* v = k.memory + (long long)(b / WIDTH) * n.n_slot * WIDTH + b % WIDTH;
+  for (int e = threadIdx.x; e < n.n_slot; e += blockDim.x) v[e * WIDTH] = w[e * WIDTH];
+  const float* s = k.softness + (long long)(a / WIDTH) * n.n_limit * WIDTH + a % WIDTH;
+  float* t = k.softness + (long long)(b / WIDTH) * n.n_limit * WIDTH + b % WIDTH;
+  for (int e = threadIdx.x; e < n.n_limit; e += blockDim.x) t[e * WIDTH] = s[e * WIDTH];
+}
+#else
+#define CALL(name, least, body) static void name(const Net& n, const Batch& b, double* w, float* soft, int lane) { body; }
+PHASES(CALL)
+static void run_slot(const Net& n, const Batch& b, double* w, float* soft, int lane) {
+  init(n, b, w, soft, lane);
+  for (;;) {
+    for (auto phase : {assemble, start, assemble, factor, predict, aim, surplus, correct, recover, search, step}) {
+      lanes_meet();
+      phase(n, b, w, soft, lane);
+    }
+    lanes_meet();
+    if ((int)SCALAR(STATE) == IDLE) return;
+  }
+}
+#if LANES == 1
+static void run_tile(const Net& n, const Batch& b, double* w, float* soft) { run_slot(n, b, w, soft, 0); }
+#else
+static void run_tile(const Net& n, const Batch& b, double* w, float* soft) {
+  Team own;
+  pthread_barrier_init(&own.meeting, nullptr, LANES);
+  std::vector<std::thread> lanes;
+  for (int k = 0; k < LANES; k++)
+    lanes.emplace_back([&, k] { team = &own; own_lane = k; run_slot(n, b, w, soft, k); });
+  for (auto& lane : lanes) lane.join();
+  pthread_barrier_destroy(&own.meeting);
+}
+#endif
+extern "C" void gridveil_run(const Net* n, const Batch* b, const Work* k) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < k->n_tiles; t++)
+    threads.emplace_back([=] {
+      run_tile(*n, *b, k->memory + (long long)t * n->n_slot, k->softness + (long long)t * n->n_limit);
+    });
+  for (auto& thread : threads) thread.join();
+}
+extern "C" void gridveil_sizes(long long* sizes) {
+  sizes[0] = sizeof(Net); sizes[1] = sizeof(Batch); sizes[2] = sizeof(Work); sizes[3] = N_SCALARS;
+}
+#endif

@@ -1,0 +1,137 @@
+// A slot: the memory of one scenario while it is solved. Element e lies at w[e * WIDTH], so that the slots of a tile
+// are read together. Net, Batch and Work are declared by Python (layout.py), which also numbers the offsets.
+#define AT(offset, i) w[((offset) + (i)) * WIDTH]
+#define SCALAR(k) w[(n.o_scalar + (k)) * WIDTH]
+// The step arrays exist twice: the Newton step (0) and its second-order correction (1).
+#define STEP(offset, set, i) w[((offset) + (set) * n.n_step + (i)) * WIDTH]
+
+enum Scalar {
+  STATE, SCENARIO, ATTEMPT, ITERATIONS, EARLIER_ITERATIONS, FACTORISATIONS, MU, FREE, SHIFT, LAST_SHIFT, TRIES, SHORT_STEPS,
+  RECENT_0, RECENT_1, RECENT_2, RECENT_3, THETA, THETA_LIMIT, PRIMAL, DUAL, LARGEST_PRODUCT_, LEAST_PRODUCT, MEAN_PRODUCT,
+  HIGHEST_PRICE, LENGTH, DUAL_LENGTH, SLOPE, PHI, RELATIVE, RESULT, SET, CORRECTIONS, THETA_BEFORE, LENGTH_BEFORE,
+  LENGTH_CORRECTED, DUAL_CORRECTED, OUT_0, OUT_1, BEST_PRIMAL, SINCE_BEST, WAITED, FILTER_SIZE, FILTER
+};
+#define FILTER_CAPACITY 16
+#define N_SCALARS (FILTER + 2 * FILTER_CAPACITY)
+
+// RUNNING has a new iterate, READY an assembled system; RETRYING waits for one with another shift.
+enum State { RUNNING, READY, RETRYING, SEARCHING, CORRECTING, DONE, IDLE, EMPTY };
+enum Attempt { COLD, WARM, SOFTENED, AFTER_SOFTENED };
+// As in structured/ipm.py, and two more: ROUNDED is feasible and complementary but only nearly stationary, no step improves
+// it; UNBALANCED needs power from outside even with soft balances.
+enum Result { CONVERGED, ITERATION_LIMIT, SINGULAR, NO_STEP, DIVERGED, STALLED, ROUNDED, UNBALANCED };
+
+struct Outages { int first, second; };
+FN Outages outages(const Net& n, const double* w) {
+  Outages o;
+  o.first = (int)SCALAR(OUT_0);
+  o.second = (int)SCALAR(OUT_1);
+  return o;
+}
+FN bool is_out(const Outages& o, int branch) { return branch == o.first || branch == o.second; }
+
+// A local variable (generation): what feeds its bus, its bounds and its cost; fixed where the bounds meet.
+struct Local { double sign, low, high, quadratic, linear; int row; bool is_free; };
+FN Local local_at(const Net& n, const double* w, int k) {
+  Local v;
+  v.sign = 1.0;
+  v.row = constant(n.local_row + k);
+  if (n.varied) {
+    v.low = AT(n.o_own, k); v.high = AT(n.o_own, n.n_local + k);
+    v.quadratic = AT(n.o_own, 2 * n.n_local + k); v.linear = AT(n.o_own, 3 * n.n_local + k);
+  } else {
+    const double* c = n.local + 4 * k;
+    v.low = constant(c); v.high = constant(c + 1); v.quadratic = constant(c + 2); v.linear = constant(c + 3);
+  }
+  v.is_free = v.high > v.low;
+  return v;
+}
+FN double local_pivot(const Local& v, double z_low, double z_high, double u, double shift) {
+  double p = v.quadratic + z_low * inverse(u - v.low) + z_high * inverse(v.high - u) + shift;
+  return absolute(p) < LEAST_PIVOT ? LEAST_PIVOT : p;
+}
+
+// Flows of a branch with their derivatives by (angle, vf, vt), the gradients of its flow limits, and all its limits.
+struct Branch {
+  double pf, qf, pt, qt, pfa, pff, pft, qfa, qff, qft, pta, ptf, ptt, qta, qtf, qtt;
+  double lfa, lff, lft, lta, ltf, ltt, hf, ht, hu, hl, cs, sn;
+};
+// One branch's constants: 12 flow coefficients (own, cos, sin of Pf, Qf, Pt, Qt), rate², scale, angle high and low, 1/|y|.
+#define BRANCH_SIZE 17
+#define C(i) constant(c + (i))
+FN void flow_with_gradient(const double* c, int k, double own, double other, double cs, double sn, double& f, double& by_a,
+                           double& by_own, double& by_other) {
+  double e = C(k + 1) * cs + C(k + 2) * sn, o = C(k + 2) * cs - C(k + 1) * sn;
+  f = C(k) * own * own + own * other * e;
+  by_a = own * other * o;
+  by_own = 2.0 * C(k) * own + other * e;
+  by_other = own * e;
+}
+FN void evaluate_branch(const double* c, double vf, double vt, double angle, Branch& b) {
+  sine_cosine(angle, b.sn, b.cs);
+  flow_with_gradient(c, 0, vf, vt, b.cs, b.sn, b.pf, b.pfa, b.pff, b.pft);
+  flow_with_gradient(c, 3, vf, vt, b.cs, b.sn, b.qf, b.qfa, b.qff, b.qft);
+  flow_with_gradient(c, 6, vt, vf, b.cs, b.sn, b.pt, b.pta, b.ptt, b.ptf);
+  flow_with_gradient(c, 9, vt, vf, b.cs, b.sn, b.qt, b.qta, b.qtt, b.qtf);
+  double twice = 2.0 * C(13);
+  b.lfa = twice * (b.pf * b.pfa + b.qf * b.qfa); b.lff = twice * (b.pf * b.pff + b.qf * b.qff);
+  b.lft = twice * (b.pf * b.pft + b.qf * b.qft); b.lta = twice * (b.pt * b.pta + b.qt * b.qta);
+  b.ltf = twice * (b.pt * b.ptf + b.qt * b.qtf); b.ltt = twice * (b.pt * b.ptt + b.qt * b.qtt);
+  b.hf = C(13) * (b.pf * b.pf + b.qf * b.qf - C(12));
+  b.ht = C(13) * (b.pt * b.pt + b.qt * b.qt - C(12));
+  b.hu = angle - C(14);
+  b.hl = C(15) - angle;
+}
+// The flow into one end alone, of which c are the coefficients, and the limits at this end.
+FN void end_flow(const double* c, double own, double other, double cs, double sn, double& p, double& q) {
+  double product = own * other;
+  p = C(0) * own * own + product * (C(1) * cs + C(2) * sn);
+  q = C(3) * own * own + product * (C(4) * cs + C(5) * sn);
+}
+
+// Multipliers, slacks and capped stiffness of a branch's four limits; those that do not exist have slack 1, multiplier 0.
+struct Limits { double l[4], s[4], k[4], softness[4]; };
+FN double capped(double multiplier, double slack, double softness) {
+  return multiplier * inverse(slack + softness * multiplier);
+}
+FN void load_limits(const Net& n, const double* w, const float* soft, int b, Limits& m) {
+#pragma unroll
+  for (int e = 0; e < 4; e++) m.l[e] = AT(n.o_limit, 4 * b + e);
+#pragma unroll
+  for (int e = 0; e < 4; e++) m.s[e] = AT(n.o_slack, 4 * b + e);
+#pragma unroll
+  for (int e = 0; e < 4; e++) m.softness[e] = soft[(4 * b + e) * WIDTH];
+}
+FN void find_stiffness(const double* c, const Branch& b, Limits& m) {
+  m.softness[0] *= (b.lfa * b.lfa + b.lff * b.lff + b.lft * b.lft) * C(16);
+  m.softness[1] *= (b.lta * b.lta + b.ltf * b.ltf + b.ltt * b.ltt) * C(16);
+  m.softness[2] *= C(16);
+  m.softness[3] *= C(16);
+#pragma unroll
+  for (int e = 0; e < 4; e++) m.k[e] = capped(m.l[e], m.s[e], m.softness[e]);
+}
+// One end of a branch as its bus sees it: the branch, whether this is its to end, the far bus, the block they share.
+struct End { int branch, is_to, far, block, is_first, flags; const double* c; };
+FN End end_at(const Net& n, const Outages& out, int q) {
+  End e;
+  int code = constant(n.end + 3 * q), block = constant(n.end + 3 * q + 2);
+  e.branch = code >> 1; e.is_to = code & 1; e.far = constant(n.end + 3 * q + 1);
+  e.block = block >> 1; e.is_first = block & 1;
+  e.flags = is_out(out, e.branch) ? 0 : constant(n.branch_flag + e.branch);
+  e.c = n.branch + BRANCH_SIZE * e.branch;
+  return e;
+}
+// One bus's constants: shunt of P and Q, v high, v low, 1/|y|.
+#define BUS_SIZE 5
+#define V(i) constant(n.bus + BUS_SIZE * i_bus + (i))
+
+FN void clear_filter(const Net& n, double* w) { SCALAR(FILTER_SIZE) = 0.0; }
+FN double tolerance_of(const Net& n, const double* w) {
+  return (int)SCALAR(ATTEMPT) == SOFTENED ? SOFT_TOLERANCE : n.tolerance;
+}
+FN void hold_barrier(const Net& n, double* w, double mean) {
+  clear_filter(n, w);
+  SCALAR(MU) = most_of(LEAST_MU * tolerance_of(n, w), HELD_START * mean);
+  SCALAR(FREE) = 0.0;
+}
+FN void finish(const Net& n, double* w, int result) { SCALAR(STATE) = DONE; SCALAR(RESULT) = result; }

@@ -1,0 +1,20 @@
+"""Settings of the batch that the structured solver does not have; all others are taken from its table of settings."""
+
+BATCH_TOLERANCE = 1e-6
+"""Largest scaled error of the kernels."""
+BATCH_CHECK = 1e-5
+"""Largest residual of the independent check, as CHECK_TOLERANCE of the structured solver."""
+MAX_ITERATIONS = 120
+"""Iterations of a run other than warm or softened."""
+MOST_TRADE = 1e-2
+"""Power (p.u.) that soft balances buy at some bus, from which on a scenario counts as unbalanced."""
+GIVE_UP_AFTER = 20
+"""Iterations without a lower infeasibility after which a run with soaring prices ends."""
+GIVE_UP_PRICE = 1e4
+"""Scaled price that counts as soaring: the steepest generation cost is scaled to at most 100."""
+REFILL_AT_ONCE = 28
+"""Threads of a warp (of 32) whose slots have ended, from which on these start anew at once."""
+REFILL = 16
+"""The same after two rounds of waiting."""
+REFILL_ROUNDS = 6
+"""Rounds after which a slot waits no longer for others of its warp."""

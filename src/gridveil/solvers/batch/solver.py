@@ -1,0 +1,174 @@
+"""Batches on one network: kernels, then the independent check of every scenario, then the structured solver for the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.solvers.batch.check import check_batch
+from gridveil.solvers.batch.contract import BatchAnswer, BatchStatus, Points, Scenarios
+from gridveil.solvers.batch.engine import Engine, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.layout import solver_settings
+from gridveil.solvers.batch.lowering import (
+    cost_constants,
+    gen_on,
+    local_table,
+    outage_table,
+    read_points,
+    refuse_unfit,
+)
+from gridveil.solvers.batch.network import BatchNetwork
+from gridveil.solvers.batch.settings import BATCH_CHECK, BATCH_TOLERANCE
+
+if TYPE_CHECKING:
+    from gridveil.solvers.batch.leftovers import Leftovers
+
+CHECK_CHUNK = 2_000_000
+"""Bus voltages checked at a time: what the check holds is some hundred bytes for each."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of the last batch."""
+
+    kernels: float
+    transfers: float
+    """To the engine's memory and back."""
+    check: float
+    total: float
+
+
+class BatchSolver:
+    """Solves batches of dispatches on one network with one engine; see ``BatchBackend``."""
+
+    def __init__(
+        self,
+        network: BatchNetwork,
+        engine: Engine,
+        *,
+        tolerance: float = BATCH_TOLERANCE,
+        slots: int | None = None,
+        soften: bool = True,
+        leftovers: Leftovers | None = None,
+    ) -> None:
+        self.network = network
+        self.name = engine.name
+        self._engine = engine
+        self._options = RunOptions(tolerance=tolerance, slots=slots)
+        self._soften = soften
+        self._leftovers = leftovers
+        self.timing = Timing(0.0, 0.0, 0.0, 0.0)
+
+    def dispatch(
+        self, scenarios: Scenarios, *, warm: NDArray[np.float64] | None = None, keep: bool = True
+    ) -> BatchAnswer:
+        """O(d) of every scenario, from ``warm`` (see ``warm_point``) if given; ``keep`` the points as well as the costs."""
+        refuse_unfit(self.network, scenarios)
+        xp, clock = self._engine.xp, _Clock(self._engine)
+        given = self._given(scenarios, warm)
+        sent = clock.lap()
+        raw = self._run(given)
+        clock.lap()
+        cost = raw.cost + xp.asarray(cost_constants(self.network, scenarios))
+        residuals = self._check(scenarios, cost, raw.point)
+        status = _verdict(xp, raw.status, residuals)
+        checked = clock.lap()
+        points = _to_host(xp, read_points(self.network, raw.point, xp)) if keep else None
+        answer = BatchAnswer(
+            cost=_host(xp, cost),
+            status=_host(xp, status),
+            iterations=_host(xp, raw.iterations),
+            factorisations=_host(xp, raw.factorisations),
+            residuals=_host(xp, residuals),
+            by_cpu=np.zeros(len(scenarios), bool),
+            points=points,
+        )
+        self.timing = Timing(raw.seconds, sent + clock.lap(), checked, clock.total())
+        return answer if self._leftovers is None else self._leftovers.solve(scenarios, answer)
+
+    def _given(self, scenarios: Scenarios, warm: NDArray[np.float64] | None) -> RawInput:
+        """The arrays of a batch in the engine's memory."""
+        xp = self._engine.xp
+        return RawInput(
+            demand_p=_contiguous(xp, scenarios.demand_p),
+            demand_q=_contiguous(xp, scenarios.demand_q),
+            local=_contiguous(xp, local_table(self.network, scenarios)),
+            outage=_contiguous(xp, outage_table(scenarios)),
+            warm=_contiguous(xp, warm),
+        )
+
+    def _run(self, given: RawInput) -> RawOutput:
+        """Solve from the start given; what fails, once more by way of soft balances, all such scenarios together."""
+        raw = self._engine.run(self.network, given, self._options)
+        xp = self._engine.xp
+        settled = (raw.status == int(BatchStatus.CONVERGED)) | (raw.status == int(BatchStatus.ROUNDED))
+        left = xp.flatnonzero(~settled)
+        if not (self._soften and len(left)):
+            return raw
+        again = self._engine.run(self.network, given.rows(left), replace(self._options, soften=True))
+        for name in ("cost", "point", "status"):
+            getattr(raw, name)[left] = getattr(again, name)
+        raw.iterations[left] += again.iterations
+        raw.factorisations[left] += again.factorisations
+        return replace(raw, seconds=raw.seconds + again.seconds)
+
+    def warm_point(self, scenarios: Scenarios) -> NDArray[np.float64]:
+        """(n_point,) where the first scenario ends, as a start for others. It depends on that scenario's demands alone."""
+        given, xp = self._given(scenarios.rows(slice(0, 1)), None), self._engine.xp
+        raw = self._engine.run(self.network, given, self._options)
+        found: NDArray[np.float64] = _host(xp, raw.point)[0]
+        return found
+
+    def _check(self, scenarios: Scenarios, cost: Any, point: Any) -> Any:
+        xp, grid = self._engine.xp, self.network.grid
+        residuals = xp.empty((len(scenarios), 3))
+        chunk = max(1, CHECK_CHUNK // grid.n_bus)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            for begin in range(0, len(scenarios), chunk):
+                rows = slice(begin, begin + chunk)
+                some = scenarios.rows(rows)
+                on, points = xp.asarray(gen_on(self.network, some)), read_points(self.network, point[rows], xp)
+                residuals[rows] = check_batch(grid, on, some, cost[rows], points, xp)
+        return residuals
+
+
+def _verdict(xp: Any, claimed: Any, residuals: Any) -> Any:
+    """The kernels' status as far as the check agrees, which overrules it both ways."""
+    largest, sound = residuals.max(axis=1), solver_settings()["SOUND"]
+    believed = (claimed == int(BatchStatus.CONVERGED)) | (claimed == int(BatchStatus.ROUNDED))
+    status = xp.where(believed & ~(largest <= BATCH_CHECK), int(BatchStatus.CHECK_FAILED), claimed)
+    solved = (believed & (largest <= BATCH_CHECK)) | (largest <= sound)
+    return xp.where(solved, int(BatchStatus.CONVERGED), status).astype(xp.int32)
+
+
+def _contiguous(xp: Any, array: Any) -> Any:
+    return None if array is None else xp.ascontiguousarray(xp.asarray(array))
+
+
+def _host(xp: Any, array: Any) -> Any:
+    return array if xp is np else xp.asnumpy(array)
+
+
+def _to_host(xp: Any, points: Points) -> Points:
+    return replace(points, **{f.name: _host(xp, getattr(points, f.name)) for f in fields(points)})
+
+
+class _Clock:
+    """Seconds between laps, with whatever the engine still has under way included."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._wait = getattr(engine, "wait", lambda: None)
+        self._first = self._last = perf_counter()
+
+    def lap(self) -> float:
+        self._wait()
+        now = perf_counter()
+        passed, self._last = now - self._last, now
+        return passed
+
+    def total(self) -> float:
+        return self._last - self._first
