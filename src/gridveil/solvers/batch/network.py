@@ -220,16 +220,11 @@ def opf_arrays(plain: dict[str, Any]) -> OpfArrays:
     from gridveil.sectors.power.arrays import OpfArrays
 
     n_gen = len(plain["gen_bus"])
-    own = {name: plain[name] for name in GRID_FIELDS if name != "line_gen"}
+    own: dict[str, Any] = {name: plain[name] for name in GRID_FIELDS if name != "line_gen"}
     own |= {name: np.concatenate([own[name], np.zeros(n_gen)]) for name in COSTS}
-    nowhere, nothing = np.zeros(0, np.int64), np.zeros(0)
-    return OpfArrays(
-        **own,
-        line_output=plain["line_gen"],
-        current=np.full(len(plain["rate"]), np.inf),
-        **dict.fromkeys(("dc_from", "dc_to", "svc_bus"), nowhere),
-        **dict.fromkeys(("dc_min", "dc_max", "dc_loss_0", "dc_loss_1", "svc_min", "svc_max"), nothing),
-    )
+    own |= dict.fromkeys(("dc_from", "dc_to", "svc_bus"), np.zeros(0, np.int64))
+    own |= dict.fromkeys(("dc_min", "dc_max", "dc_loss_0", "dc_loss_1", "svc_min", "svc_max"), np.zeros(0))
+    return OpfArrays(**own, line_output=plain["line_gen"], current=np.full(len(plain["rate"]), np.inf))
 
 
 def relaxed_bounds(low: Floats, high: Floats, free: NDArray[np.bool_]) -> tuple[Floats, Floats]:
