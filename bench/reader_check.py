@@ -42,7 +42,7 @@ from gridveil.sectors.power.case import power_network
 from gridveil.sectors.registry import load_case
 from gridveil.service.account import NoAccount
 from gridveil.service.prepare import Prepared, PublicCase, prepare
-from gridveil.service.publish import SIMULATION, publish
+from gridveil.service.publish import CERTIFICATE_FILE, SIMULATION, publish
 from gridveil.service.release import make_release
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 from gridveil.solvers.checks import same_cost
@@ -118,7 +118,7 @@ def judge(written: Path, card: dict[str, Any]) -> Row:
             f"{check['solver']}:{check['start'].split()[0]}:{check['cost']}" for check in post["checked_by"]
         ),
         "spread": post["spread"],
-        "certificate": card["certificate"]["band"],
+        "certificate": yaml.safe_load((written.parent / CERTIFICATE_FILE).read_text())["band"],
         "reader": name,
         "reader_ended": detail,
         "reader_cost": cost if converged else None,

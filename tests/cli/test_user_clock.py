@@ -22,11 +22,11 @@ from gridveil.core.lazy import lazy_module
 SOURCE = Path(gridveil.__file__).parent
 # Libraries that a power network by the structured solver gets by without until its folder is public …
 NOT_FOR_THE_PUBLIC_FOLDER = (
-    "casadi", "clarabel", "dask", "distributed", "matplotlib", "opendp", "pandas", "pyarrow", "pydantic", "rich",
+    "clarabel", "dask", "distributed", "matplotlib", "opendp", "pandas", "pyarrow", "pydantic", "rich",
     "scipy.linalg", "scipy.sparse", "scipy.spatial", "scipy.special", "scipy.stats",
 )  # fmt: skip
 # … and those that nothing needs, report and certificate included.
-NOT_AT_ALL = ("casadi", "dask", "distributed", "matplotlib", "opendp", "pandas", "pyarrow", "pydantic", "scipy.stats")
+NOT_AT_ALL = ("dask", "distributed", "matplotlib", "opendp", "pandas", "pyarrow", "pydantic", "scipy.stats")
 WATCHED = """
 import json, os, sys
 from gridveil.cli import main, release_commands

@@ -77,6 +77,9 @@ class FleetSector:
         layout = DataLayout(np.ones(n, dtype=bool), with_reactive=False)
         return Model(kind=self.kind, formulation=formulation, program=program, layout=layout)
 
+    def size(self, network: Fleet) -> int:
+        return len(network.plants)
+
     def identity(self, network: Fleet) -> tuple[str, ...]:
         return tuple(f"node {plant}" for plant in sorted(network.plants))
 

@@ -204,21 +204,21 @@ def test_sites_that_follow_the_demands_are_refused_and_nothing_is_left_behind(cl
 
 
 def test_a_cost_of_zero_made_by_noise_is_no_fault_of_the_input(monkeypatch):
-    """A share of zero or less is no band: then there is no release, or, on a retreat, no such aim."""
+    """A share of zero is no band: then there is no release, or, on a retreat, no such aim."""
     case = load_case("veil2")
     settings = ReleaseSettings(
         epsilon="1", alpha="0.1", beta=Tolerance.parse("1%"), target=CostTargetSettings(mode=CostTargetMode.DERIVED)
     )
     prepared = prepare(PublicCase.of(case), solver="ipopt")
     draw = Draw(noisy=simulate_laplace(case.values, epsilon=1.0, alpha=0.1, seed=1))
-    monkeypatch.setattr(target, "derived_cost", lambda *_: -100.0)
+    monkeypatch.setattr(target, "derived_cost", lambda *_: 0.0)
     with pytest.raises(NoReleaseError, match="beta as an amount"):
         target.aim(prepared, draw, settings)
     aim = target.Aim(target=settings.beta.around(300.0, CostTargetMode.PRIVATE), error=None)
-    assert [other.target.value for other in target.retreats(prepared, draw, aim, settings)] == [100.0]
+    assert [other.target.value for other in target.retreats(prepared, draw, aim, settings)] == [150.0, 75.0]
     amount = replace(settings, beta=Tolerance.parse("50"))
-    assert target.aim(prepared, draw, amount).target.value == -100.0
-    assert [other.target.value for other in target.retreats(prepared, draw, aim, amount)] == [100.0, 0.0, -100.0]
+    assert target.aim(prepared, draw, amount).target.value == 0.0
+    assert [other.target.value for other in target.retreats(prepared, draw, aim, amount)] == [150.0, 75.0, 0.0]
 
 
 @pytest.mark.nesta

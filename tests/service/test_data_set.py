@@ -13,8 +13,8 @@ import yaml
 
 from gridveil.core.choices import BatchEngine, Outages, TableLayout
 from gridveil.core.errors import InputError
+from gridveil.core.graph import components
 from gridveil.sectors.power.arrays import structured_arrays
-from gridveil.sectors.power.network import islands
 from gridveil.sectors.registry import load_case, write_network
 from gridveil.service import data_set
 from gridveil.service.data_set import DataSetRequest, make_data_set
@@ -109,7 +109,7 @@ def test_pglearn_columns_satisfy_the_optimality_conditions_of_pglearns_own_model
         balance -= (a.shunt_g - 1j * a.shunt_b) * row["primal/vm"] ** 2
         assert np.abs(balance).max() < 1e-5
         # JuMP: the gradient of the objective is the sum of multipliers times gradients of the constraints.
-        slope = a.cost_1 + 2 * a.cost_2 * row["primal/pg"]
+        slope = (a.cost_1 + 2 * a.cost_2 * np.tile(row["primal/pg"], 2))[: len(a.gen_bus)]
         generating = row["gen_status"] > 0.5
         price = row["dual/kcl_p"][a.gen_bus]
         scale = np.abs(row["dual/kcl_p"]).max()
@@ -257,11 +257,11 @@ def test_the_structured_solver_alone_makes_the_same_rows(released, tmp_path):
 @pytest.mark.parametrize("name", ["veil9", "case14_ieee", "case30_ieee"])
 def test_outages_leave_out_exactly_the_branches_that_cut_the_network(name):
     arrays = structured_arrays(load_case(name).network)
-    whole = islands(arrays.n_bus, arrays.branch_from, arrays.branch_to).max()
+    whole = components(arrays.n_bus, arrays.branch_from, arrays.branch_to).max()
     cutting = []
     for b in range(len(arrays.branch_from)):
         kept = np.arange(len(arrays.branch_from)) != b
-        parts = islands(arrays.n_bus, arrays.branch_from[kept], arrays.branch_to[kept]).max()
+        parts = components(arrays.n_bus, arrays.branch_from[kept], arrays.branch_to[kept]).max()
         cutting += [b] if parts > whole else []
     states = outage_states(arrays)
     listed = states[states[:, 0] >= 0, 0].tolist()

@@ -14,7 +14,7 @@ from gridveil.solvers.batch.check import check_batch
 from gridveil.solvers.batch.contract import BatchStatus, Scenarios
 from gridveil.solvers.batch.layout import NET_REALS
 from gridveil.solvers.batch.lowering import gen_on
-from gridveil.solvers.batch.network import lower_network
+from gridveil.solvers.batch.network import lower_network, opf_arrays
 from gridveil.solvers.structured.kkt_check import Candidate, check
 from gridveil.solvers.structured.problem import Dispatch, Multipliers
 
@@ -51,10 +51,12 @@ def test_residuals_are_those_of_the_single_check_right_or_wrong(curve, load_text
         for s in range(3):
             names = ("price_p", "price_q", "flow_from", "flow_to", "angle_above", "angle_below")
             single = check(
-                network.grid,
+                opf_arrays(vars(network.grid)),
                 Dispatch(demand_p=scenarios.demand_p[s], demand_q=scenarios.demand_q[s]),
                 Candidate(
                     **{name: getattr(points, name)[s] for name in ("va", "vm", "pg", "qg")},
+                    dc=np.zeros(0),
+                    susceptance=np.zeros(0),
                     demand_p=scenarios.demand_p[s],
                     demand_q=scenarios.demand_q[s],
                     cost=cost[s],

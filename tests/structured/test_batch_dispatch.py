@@ -41,7 +41,21 @@ def costs_one_by_one(arrays, scenarios: Scenarios) -> np.ndarray:
     return np.array([answer.cost for answer in answers])
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+UNKNOWN = {
+    "DC line": "DC lines", "DC lines of all kinds": "DC lines", "reactive cost": "reactive costs",
+    "compensator": "compensators", "compensator at a fixed voltage": "compensators", "current limit": "current limits",
+    "limits on power and current": "current limits",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_the_kernels_do_not_know_is_refused_by_name(name, load_text):
+    arrays = structured_arrays(load_text(family(name).text()).network)
+    with pytest.raises(InputError, match=f"do not know.*{UNKNOWN[name]}"):
+        lower_network(arrays)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in UNKNOWN])
 def test_cost_and_prices_are_those_of_ipopt(name, load_text):
     case = load_text(family(name).text())
     program, d = program_of(case)
@@ -101,21 +115,20 @@ def test_the_kernels_take_the_structured_solvers_path(name):
 
 def without_branch(arrays, branch: int):
     kept = np.arange(len(arrays.branch_from)) != branch
-    names = ("branch_from", "branch_to", "y_ff", "y_ft", "y_tf", "y_tt", "rate", "angle_min", "angle_max")
+    names = ("branch_from", "branch_to", "y_ff", "y_ft", "y_tf", "y_tt", "rate", "current", "angle_min", "angle_max")
     return replace(arrays, **{name: getattr(arrays, name)[kept] for name in names})
 
 
 def without_generator(arrays, generator: int):
     kept = np.arange(len(arrays.gen_bus)) != generator
-    names = ("gen_bus", "p_min", "p_max", "q_min", "q_max", "cost_0", "cost_1", "cost_2")
     number = np.cumsum(kept) - 1
-    mine = kept[arrays.line_gen]
-    lines = {name: getattr(arrays, name)[mine] for name in ("line_slope", "line_intercept")}
+    mine = kept[arrays.line_output]
     return replace(
         arrays,
-        **{name: getattr(arrays, name)[kept] for name in names},
-        **lines,
-        line_gen=number[arrays.line_gen[mine]],
+        **{name: getattr(arrays, name)[kept] for name in ("gen_bus", "p_min", "p_max", "q_min", "q_max")},
+        **{name: getattr(arrays, name)[np.tile(kept, 2)] for name in ("cost_0", "cost_1", "cost_2")},
+        **{name: getattr(arrays, name)[mine] for name in ("line_slope", "line_intercept")},
+        line_output=number[arrays.line_output[mine]],
     )
 
 
@@ -141,13 +154,18 @@ def test_an_outage_is_the_network_without_that_element(curve, load_text):
     assert np.all(found.points.pg[5, 1] == 0.0) and np.all(found.points.flow_from[0, 0] == 0.0)
 
 
+def _of_outputs(name: str, values):
+    """Costs of active power, completed by free reactive power."""
+    return np.concatenate([values, np.zeros(len(values))]) if name.startswith("cost") else values
+
+
 def test_two_outages_and_own_costs_and_limits():
     arrays, network, p, q = network_of("case14_ieee")
     generator = np.random.default_rng(4)
-    shape = (5, len(arrays.gen_bus))
+    shape = (5, n_gen := len(arrays.gen_bus))
     own = {
-        "cost_1": arrays.cost_1 * generator.uniform(0.5, 2.0, shape),
-        "cost_2": arrays.cost_2 + generator.uniform(0.0, 50.0, shape),
+        "cost_1": arrays.cost_1[:n_gen] * generator.uniform(0.5, 2.0, shape),
+        "cost_2": arrays.cost_2[:n_gen] + generator.uniform(0.0, 50.0, shape),
         "p_max": arrays.p_max * generator.uniform(0.9, 1.0, shape),
         "q_max": arrays.q_max * generator.uniform(0.8, 1.0, shape),
     }
@@ -158,7 +176,7 @@ def test_two_outages_and_own_costs_and_limits():
     assert found.converged.all()
     for s in range(5):
         changed = without_branch(without_branch(arrays, 12), 3)
-        changed = replace(changed, **{name: array[s] for name, array in own.items()})
+        changed = replace(changed, **{name: _of_outputs(name, array[s]) for name, array in own.items()})
         assert found.cost[s] == pytest.approx(costs_one_by_one(changed, scenarios.rows(slice(s, s + 1)))[0], rel=1e-7)
 
 

@@ -30,8 +30,9 @@ from gridveil.sectors.series_table import series_of
 from gridveil.sectors.view import Frames
 from gridveil.service.account import LedgerAccount, NoAccount
 from gridveil.service.budget import ledger_of
+from gridveil.service.prepare import PublicCase
 from gridveil.service.publish import CURATOR
-from gridveil.service.release import make_release
+from gridveil.service.release import make_release, refuse_share_of_nothing
 from gridveil.service.reuse import kept_promise, load_draw
 from gridveil.service.series import release_series
 from gridveil.service.series_settings import SeriesSettings
@@ -137,6 +138,7 @@ class GridCase:
             demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
             time_limit=time_limit,
         )
+        refuse_share_of_nothing(PublicCase.of(self.case), settings)
         curator, book = Curator(self.case), None
         if seed is None:
             book = self._ledger(ledger, alpha, budget, dataset)

@@ -123,7 +123,7 @@ class SeriesOptions:
         float | None, typer.Option("--power-factor", help="Series: power factor, if the table has no reactive power.")
     ] = None
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Series: number of processes. [default: one per core]")
+        int | None, typer.Option("--workers", help="Series: number of processes. [default: one per core]")
     ] = None
 
 

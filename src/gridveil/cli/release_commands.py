@@ -112,7 +112,7 @@ def release(
     from gridveil.service.budget import ledger_of
     from gridveil.service.prepare import PublicCase
     from gridveil.service.publish import destination, keep_draw, list_files, publish
-    from gridveil.service.release import make_release, refuse_undeclared_sites
+    from gridveil.service.release import make_release, refuse_share_of_nothing, refuse_undeclared_sites
     from gridveil.service.reuse import kept_promise, load_draw
     from gridveil.service.settings import CostTargetSettings, ReleaseSettings
     from gridveil.service.summary import summary
@@ -137,6 +137,7 @@ def release(
     )
     loaded = load_case(case, case_options(gas, names), sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)
+    refuse_share_of_nothing(PublicCase.of(loaded), settings)
     if series.file is not None:
         promise = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
         release_table(loaded, settings, series, promise, out, reuse=reuse, simulation=simulation, as_json=as_json)

@@ -72,6 +72,8 @@ def release_table(
         basis=options.basis,
         delta=options.delta,
     )
+    if options.workers is not None and options.workers < 1:
+        raise InputError("--workers must be at least 1")
     step(f"reading {options.file}")
     series = read_series(options.file, case, options.power_factor)
     curator = SeriesCurator(case, series.hours)

@@ -125,8 +125,7 @@ def draw_for(curator: Curator, prepared: Prepared, settings: ReleaseSettings, ac
     """The curator's part: draw what the settings ask for, and find the true cost if it was declared public."""
     refuse_wrong_account(settings, account)
     declared = None
-    if settings.target.forecast is not None:
-        band_around(prepared, settings, settings.target.forecast)
+    refuse_share_of_nothing(prepared.public, settings)
     if settings.target.mode is CostTargetMode.PUBLIC:
         # Before the draw: a cost that the curator declares public but that does not exist, or that leaves β without a
         # meaning, costs no ε.
@@ -189,6 +188,12 @@ def refuse_undeclared_sites(public: PublicCase, settings: ReleaseSettings) -> No
             f"{public.name}: which places have customers was read off their demands (a demand of zero would not count), so the "
             "list itself would tell; declare it with --sites all, or --sites FILE with one bus or junction per line"
         )
+
+
+def refuse_share_of_nothing(public: PublicCase, settings: ReleaseSettings) -> None:
+    """Refuse, before a ledger is made, a forecast of zero of which β shall be a share, where no public cost stands in."""
+    if settings.target.forecast == 0 and settings.beta.relative:
+        band_around(prepare(public, solver=settings.solver.value), settings, settings.target.forecast)
 
 
 def refuse_wrong_account(settings: ReleaseSettings, account: Account) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from gridveil.core.errors import InputError
+from gridveil.core.graph import components
 from gridveil.sectors.power.pypsa_files import optional_package
 
 CGMES = (".zip",)
@@ -52,9 +51,8 @@ def _join_buses(net: Any) -> list[str]:
         return []
     closed = between[between.closed.astype(bool)]
     place = {bus: k for k, bus in enumerate(net.bus.index)}
-    ends = ([place[bus] for bus in closed.bus], [place[bus] for bus in closed.element])
-    graph = coo_array((np.ones(len(closed)), ends), shape=(len(place), len(place)))
-    group = connected_components(graph, directed=False)[1]
+    start, end = (np.array([place[bus] for bus in column], dtype=np.int64) for column in (closed.bus, closed.element))
+    group = components(len(place), start, end)
     net.switch = net.switch.drop(between.index)
     toolbox = optional_package("pandapower.toolbox", EXTRA)
     buses = np.array(net.bus.index)

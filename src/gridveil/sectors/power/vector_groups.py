@@ -11,9 +11,8 @@ from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from gridveil.core.graph import components
 from gridveil.core.text import ranges
 from gridveil.sectors.power.tables import Bools, BranchTable, Floats, Ints, PowerTables
 
@@ -43,8 +42,7 @@ def _zeros(bus_id: Ints, branch: BranchTable, turning: Bools) -> Floats | None:
     order = np.argsort(bus_id)
     from_bus, to_bus = (order[np.searchsorted(bus_id[order], ids)] for ids in (branch.from_id, branch.to_id))
     plain = branch.in_service & ~turning
-    graph = coo_array((np.ones(plain.sum()), (from_bus[plain], to_bus[plain])), shape=(len(bus_id), len(bus_id)))
-    part = connected_components(graph, directed=False)[1]
+    part = components(len(bus_id), from_bus[plain], to_bus[plain])
     steps: dict[int, list[tuple[int, float]]] = defaultdict(list)
     turns = list(
         zip(part[from_bus[turning]].tolist(), part[to_bus[turning]].tolist(), branch.shift[turning], strict=True)
