@@ -23,11 +23,15 @@ _SECOND_ONLY = {Effort.AGAIN, Effort.OTHERWISE, Effort.READER}
 
 
 class Fallback:
-    """A fast backend with a robust fallback. Answers and their starts are those of whichever solved."""
+    """A fast backend with a robust fallback. Answers and their starts are those of whichever solved.
 
-    def __init__(self, first: Backend, second: Backend) -> None:
+    ``last`` is asked for data near the noisy ones if neither finds any, as no release begins without them.
+    """
+
+    def __init__(self, first: Backend, second: Backend, last: Backend | None = None) -> None:
         self._first = first
         self._second = second
+        self._last = last
 
     @property
     def name(self) -> str:
@@ -70,7 +74,10 @@ class Fallback:
         if found is not None and _is_settled(found, effort):
             return found
         second = partial(self._second.nearest, noisy, band, start=start, effort=effort)
-        return _in_time(second, found, start or Start(self.program.x_start, noisy), noisy)
+        answer = _in_time(second, found, start or Start(self.program.x_start, noisy), noisy)
+        if answer.converged or self._last is None or effort in _SECOND_ONLY:
+            return answer
+        return self._last.nearest(noisy, band, start=start, effort=effort)
 
     def cut(
         self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR

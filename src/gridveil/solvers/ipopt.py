@@ -24,6 +24,7 @@ else:
 Vector = NDArray[np.float64]
 
 IPOPT = "ipopt"
+QUICK_FOR_IPOPT = 2_500  # variables, as of a thousand buses: up to there Ipopt takes about a second from the flat start
 _TRUST = {
     Effort.FULL: Trust.ROUGH,
     Effort.BRIEF: Trust.BRIEF,

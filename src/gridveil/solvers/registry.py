@@ -10,7 +10,7 @@ from gridveil.core.methods import Solver
 from gridveil.sectors.model import Model
 from gridveil.solvers.backend import Backend, Capabilities
 from gridveil.solvers.fallback import Fallback
-from gridveil.solvers.ipopt import IPOPT, IpoptBackend
+from gridveil.solvers.ipopt import IPOPT, QUICK_FOR_IPOPT, IpoptBackend
 from gridveil.solvers.structured.backend import STRUCTURED, StructuredBackend
 
 
@@ -23,10 +23,17 @@ class BackendEntry:
     """From the model, and whether the solver shall print its log."""
 
 
+def _structured(model: Model, ipopt: IpoptBackend) -> Backend:
+    """The structured solver, with Ipopt behind it: at once where that is quick, after every remedy where it is not."""
+    if model.program.n_x > QUICK_FOR_IPOPT:
+        return Fallback(StructuredBackend(model), ipopt)
+    return Fallback(StructuredBackend(model, patient=False), ipopt, last=StructuredBackend(model))
+
+
 BACKENDS: dict[str, BackendEntry] = {
     STRUCTURED: BackendEntry(
         capabilities=StructuredBackend.capabilities,
-        build=lambda model, verbose: Fallback(StructuredBackend(model), IpoptBackend(model.program, verbose=verbose)),
+        build=lambda model, verbose: _structured(model, IpoptBackend(model.program, verbose=verbose)),
     ),
     IPOPT: BackendEntry(
         capabilities=IpoptBackend.capabilities,

@@ -18,7 +18,7 @@ from gridveil.core.lazy import lazy_module
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start
 from gridveil.solvers.checks import COLD, FLAT, OTHER, OWN, CheckedCost
-from gridveil.solvers.ipopt import IPOPT
+from gridveil.solvers.ipopt import IPOPT, QUICK_FOR_IPOPT
 
 if TYPE_CHECKING:
     import casadi as ca
@@ -28,7 +28,6 @@ else:
 Vector = NDArray[np.float64]
 
 RELAXED_BAND = 10.0  # how much wider the band is that gives HPR a last start
-QUICK_FOR_IPOPT = 2_500  # variables, as of a thousand buses: up to there Ipopt takes about a second from the flat start
 WORSE_THAN_START = 1e-6  # relative: a dispatch that ends above the x it started from went to a worse optimum
 
 

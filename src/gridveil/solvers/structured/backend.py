@@ -38,11 +38,15 @@ class StructuredBackend:
     name = STRUCTURED
     capabilities = Capabilities(accepts=lambda model: model.arrays is not None, restarts=False)
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, patient: bool = True) -> None:
+        """``patient``: whether a joint problem gets every remedy, or is left to another solver when a run leads nowhere.
+
+        What the remedies find can lie farther away: these problems are not convex.
+        """
         if model.arrays is None:
             raise InputError(f"the structured solver does not know {model.program.name}; choose --solver ipopt")
         self.program = model.program
-        self._arrays = model.arrays
+        self._arrays, self._patient = model.arrays, patient
 
     @cached_property
     def _exact(self) -> StructuredSolver:
@@ -123,7 +127,7 @@ class StructuredBackend:
         if start is not None and not _takes(effort):
             return self._refused(start, start.d, float(np.sum((start.d - noisy) ** 2)))
         known = None if start is None else _own(start) or _primal(self._roomy, start.x, start.d)
-        solution = self._roomy.solve(task, warm=known)
+        solution = self._roomy.solve(task, warm=known, thorough=self._patient)
         d = np.concatenate([solution.demand_p, solution.demand_q])
         return self._answer(solution, d, float(np.sum((d - noisy) ** 2)), None)
 

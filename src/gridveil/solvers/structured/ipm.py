@@ -43,7 +43,6 @@ from gridveil.solvers.structured.settings import (
     PROGRESS,
     RECENTRED,
     REFINEMENTS,
-    RETRIES,
     ROUNDED_DUAL,
     ROUNDED_PRODUCT,
     SHORT_STEP,
@@ -72,6 +71,8 @@ class Options(NamedTuple):
     """Whether the barrier parameter follows the iterate while that makes progress."""
     patience: int
     """How many short steps running it takes before the run gives up."""
+    retries: int
+    """How often an iterate from which no step was found is tried again."""
 
 
 class Barrier(NamedTuple):
@@ -209,7 +210,7 @@ def _take_step(local: LocalData, point: Iterate, work: Workspace, dual_length: f
 
 @compiled
 def _without_a_step(
-    local: LocalData, point: Iterate, work: Workspace, error: Error, tolerance: float, retries: int
+    local: LocalData, point: Iterate, work: Workspace, error: Error, tolerance: float, retries_left: int
 ) -> int:
     """Whether an iterate from which no step was found is the last one.
 
@@ -217,7 +218,7 @@ def _without_a_step(
     """
     if _is_rounded(error, tolerance):
         return CONVERGED
-    if retries == RETRIES:
+    if retries_left == 0:
         return NO_STEP
     clear(work.filter)
     stiffen(local, point, work.system, work.step, error.primal, SOFTNESS_RETRY)
@@ -232,7 +233,7 @@ def run(problem: Problem, point: Iterate, options: Options, history: History) ->
     system, known = work.system, work.filter
     barrier = Barrier(options.mu, options.free)
     recent = np.full(MEMORY, np.inf)
-    iteration, last_shift, factorisations, short_steps, retries = 0, 0.0, 0, 0, 0
+    iteration, last_shift, factorisations, short_steps, retries_left = 0, 0.0, 0, 0, options.retries
     while True:
         assemble(problem, point, work.values, system)
         error = measure(local, point, work.values, system)
@@ -274,8 +275,8 @@ def run(problem: Problem, point: Iterate, options: Options, history: History) ->
             # Not even a short step helped: from here the barrier parameter is held.
             barrier = _hold(error, known, options)
         else:
-            status = _without_a_step(local, point, work, error, options.tolerance, retries)
+            status = _without_a_step(local, point, work, error, options.tolerance, retries_left)
             if status != _GOING_ON:
                 break
-            retries += 1
+            retries_left -= 1
     return Outcome(status, iteration, factorisations, barrier.mu)

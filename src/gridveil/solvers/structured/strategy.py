@@ -34,6 +34,7 @@ from gridveil.solvers.structured.settings import (
     RESUMED_NEXT,
     RESUMED_PUSH,
     RESUMPTIONS,
+    RETRIES,
     SOFT_TOLERANCE,
     THIN_MU,
     THIN_PUSH,
@@ -77,7 +78,9 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
 
     A thorough attempt goes on: with a held barrier parameter, from where a run ended, and after restoration.
     """
-    work = _Work(grid, task, tolerance, ITERATIONS_THOROUGH if thorough else ITERATIONS_BRIEF)
+    # A joint problem is not convex: where it is not to be solved at any price, a stuck run is not taken elsewhere.
+    retries = RETRIES if thorough or task.objective.name == COST else 0
+    work = _Work(grid, task, tolerance, ITERATIONS_THOROUGH if thorough else ITERATIONS_BRIEF, retries)
     if warm is not None:
         last = _warm(work, warm)
         if last.status is SolveStatus.CONVERGED:
@@ -207,9 +210,11 @@ def _restored(work: _Work, last: Attempt) -> Attempt:
 class _Work:
     """Runs on one task, adding up their work."""
 
-    def __init__(self, grid: OrderedGrid, task: LoweredTask, tolerance: float, max_iterations: int) -> None:
+    def __init__(
+        self, grid: OrderedGrid, task: LoweredTask, tolerance: float, max_iterations: int, retries: int = RETRIES
+    ) -> None:
         self.grid, self.task = grid, task
-        self._tolerance, self._max_iterations = tolerance, max_iterations
+        self._tolerance, self._max_iterations, self._retries = tolerance, max_iterations, retries
         self._iterations = self._factorisations = 0
         self._runs: tuple[Run, ...] = ()
 
@@ -232,7 +237,7 @@ class _Work:
     ) -> Attempt:
         check_time()
         most = limit or self._max_iterations
-        options = ipm.Options(tolerance or self._tolerance, most, mu, free, patience or most + 1)
+        options = ipm.Options(tolerance or self._tolerance, most, mu, free, patience or most + 1, self._retries)
         problem = Problem(grid=self.grid.data, local=local, pattern=self.grid.order.pattern)
         history = allocate_history(most)
         outcome = ipm.run(problem, point, options, history)
