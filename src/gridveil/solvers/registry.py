@@ -10,7 +10,7 @@ from gridveil.core.methods import Solver
 from gridveil.sectors.model import Model
 from gridveil.solvers.backend import Backend, Capabilities
 from gridveil.solvers.fallback import Fallback
-from gridveil.solvers.ipopt import IPOPT, QUICK_FOR_IPOPT, IpoptBackend
+from gridveil.solvers.ipopt import IPOPT, IpoptBackend
 from gridveil.solvers.structured.backend import STRUCTURED, StructuredBackend
 
 
@@ -23,9 +23,12 @@ class BackendEntry:
     """From the model, and whether the solver shall print its log."""
 
 
+BEARABLE_FOR_IPOPT = 4_000  # variables, as of 1 500 buses: beyond that a joint problem can take Ipopt a minute
+
+
 def _structured(model: Model, ipopt: IpoptBackend) -> Backend:
     """The structured solver, with Ipopt behind it: at once where that is quick, after every remedy where it is not."""
-    if model.program.n_x > QUICK_FOR_IPOPT:
+    if model.program.n_x > BEARABLE_FOR_IPOPT:
         return Fallback(StructuredBackend(model), ipopt)
     return Fallback(StructuredBackend(model, patient=False), ipopt, last=StructuredBackend(model))
 
