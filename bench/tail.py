@@ -95,7 +95,8 @@ def build(name: str) -> Bench:
     model = build_model(case.network)
     backend = backend_for(model, Solver.STRUCTURED)
     solves: list[Solve] = []
-    for part in (backend._first, backend._second) if isinstance(backend, Fallback) else (backend,):
+    parts = (backend._first, backend._second, backend._last) if isinstance(backend, Fallback) else (backend,)
+    for part in filter(None, parts):
         for problem in PROBLEMS:
             setattr(part, problem, partial(_recorded, getattr(part, problem), problem, part.name, solves))
     true = Solves(backend).afresh(model.layout.to_program(published_values(case)))
