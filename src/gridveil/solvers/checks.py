@@ -10,9 +10,8 @@ from gridveil.solvers.backend import Answer
 from gridveil.solvers.ipopt import IPOPT
 
 COLD, FLAT, OWN, OTHER = "cold", "flat", "operating point of the release", "other public start"
-SAME_COST = (
-    1e-5  # relative: costs this near are of one optimum, as solvers relax limits a little and prices can be high
-)
+# Relative: costs this near are of one optimum, as solvers relax limits a little and prices can be high.
+SAME_COST = 1e-5
 CHEAPER = 1e-6  # relative: by how much a cost must be lower to be preferred
 
 
