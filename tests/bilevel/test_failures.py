@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import casadi as ca
@@ -19,6 +20,7 @@ from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode, Formulation
 from gridveil.core.errors import InputError
 from gridveil.programs import ParametricProgram, Status
+from gridveil.programs.interrupt import InterruptWatch
 from gridveil.sectors.registry import build_model
 from gridveil.solvers.backend import Effort, Start
 from gridveil.solvers.ipopt import IpoptBackend
@@ -182,3 +184,10 @@ def test_negative_costs_can_be_released():
     below = solve_bilevel(IpoptBackend(shifted), np.array([0.3]), band(-96.0, 0.04))
     assert below.verified
     assert below.d == pytest.approx(plain.d, abs=2e-3)
+
+
+def test_an_interrupt_is_not_lost_in_a_failed_solve():
+    """CasADi may raise after Ctrl-C has come; a study would take that for a failed task and go on."""
+    with pytest.raises(KeyboardInterrupt), InterruptWatch(n_x=1, n_g=1, n_p=1).watching():
+        signal.raise_signal(signal.SIGINT)
+        raise RuntimeError("a solve that failed")

@@ -66,5 +66,5 @@ class InterruptWatch(ca.Callback):
             yield
         finally:
             signal.signal(signal.SIGINT, before)
-        if self.interrupted:
-            raise KeyboardInterrupt
+            if self.interrupted:  # also where the solve failed meanwhile: that must not hide it
+                raise KeyboardInterrupt
