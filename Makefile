@@ -46,9 +46,10 @@ bench: $(STAMP) requirements-bench.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.lock
 	$(BIN)/gridveil bench
 
-# The browser tests look for Chromium and skip, by name, without it. Installing it takes root.
+# The browser tests look for Chromium and axe-core, and skip, by name, without them. Installing Chromium takes root.
 browser:
 	command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium >/dev/null)
+	test -d .browser/node_modules/axe-core || npm install --silent --no-audit --no-fund --prefix .browser axe-core@4
 
 docs: $(STAMP)
 	$(BIN)/zensical build --strict

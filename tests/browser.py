@@ -16,6 +16,10 @@ ARGUMENTS = (
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 DESKTOP, PHONE = 1280, 390
+AXE = Path(__file__).parents[1] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
+FAULTS = """async (within) => (await axe.run(within)).violations.map(
+  (fault) => `${fault.impact} ${fault.id}: ${fault.nodes[0].html.slice(0, 200)}`
+)"""
 CLICKABLE = "button, [role=tab], summary, a[href^='#'], input[type=checkbox], input[type=radio]"
 CLICK_ALL = """(wanted) => {
   let count = 0;
@@ -84,6 +88,25 @@ def browser_tab(file: Path, *, width: int = DESKTOP, dark: bool = False, browser
         tab.page.goto(file.resolve().as_uri())
         yield tab
         assert not tab.trouble, tab.trouble
+    finally:
+        context.close()
+
+
+def axe_faults(file: Path, browser, *, dark: bool = False, within: str = "html") -> list[str]:
+    """What axe-core objects to on a page; skips the test where it is not installed (make browser)."""
+    if not AXE.exists():
+        pytest.skip("needs axe-core: make browser")
+    context = browser.new_context(
+        viewport={"width": DESKTOP, "height": 800},
+        color_scheme="dark" if dark else "light",
+        offline=True,
+        bypass_csp=True,
+    )
+    try:
+        page = context.new_page()
+        page.goto(file.resolve().as_uri())
+        page.add_script_tag(path=AXE)
+        return list(page.evaluate(FAULTS, within))
     finally:
         context.close()
 

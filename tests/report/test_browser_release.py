@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from browser import DESKTOP, PHONE, browser_tab, check_page, chromium
+from browser import DESKTOP, PHONE, axe_faults, browser_tab, check_page, chromium
 from gridveil.core.band import Tolerance
 from gridveil.report.card_page import card_page
 from gridveil.report.curator_page import curator_page
@@ -19,7 +20,8 @@ from gridveil.service.release import make_release
 from gridveil.service.settings import ReleaseSettings
 
 NASTY = "</script><script>document.title='owned';alert(1)</script><img src=x onerror=alert(1)>"
-SETTINGS = ReleaseSettings(epsilon="1", alpha="0.1", beta=Tolerance.parse("1%"), seed=1)
+SETTINGS = ReleaseSettings(epsilon="1", alpha="0.1pu", beta=Tolerance.parse("1%"), seed=1)
+OPENED = """() => [...document.querySelectorAll("#map .nodes > g:not([hidden]) circle")].length"""
 OVERLAPS = """() => {
   const boxes = [...document.querySelectorAll("#map .labels text:not([hidden])")].map((text) => text.getBoundingClientRect());
   let count = 0;
@@ -93,6 +95,72 @@ def test_a_bus_tells_its_numbers_and_colours_change(browser, pages):
         tab.page.mouse.move(box["x"] + 120, box["y"] + 150, steps=4)
         tab.page.mouse.up()
         assert tab.page.locator("#map svg").get_attribute("viewBox") != seen
+
+
+def test_an_area_of_a_large_network_opens_into_its_buses(browser, pages):
+    """By the mouse, by the keyboard and by search; what was opened tells its numbers, and labels never overlap."""
+    with browser_tab(pages("case1354_pegase")[0], browser=browser) as tab:
+        page = tab.page
+        assert page.evaluate(OPENED) == 0 and page.locator("#map .area").count() > 20
+        disc = page.locator("#map .area").nth(4)
+        count = int(re.search(r", (\d+) buses", disc.get_attribute("aria-label"))[1])  # type: ignore[index]
+        disc.focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate(OPENED) >= count
+        assert "Change of active demand" in page.locator(".map-details").inner_text()
+        found = page.evaluate(OVERLAPS)
+        assert found["labels"] > 5 and found["overlaps"] == 0
+        page.locator("[data-zoom=reset]").click()
+        assert page.evaluate(OPENED) == 0
+        page.locator("#map input").fill("7069")
+        assert page.locator(".map-details h3").inner_text() == "7069"
+        assert "True demand" in page.locator(".map-details").inner_text() and page.evaluate(OPENED) > 0
+        page.get_by_role("button", name="Change of line loading").click()
+        assert page.locator("#map .edges g[class^=s]").count() > 0
+
+
+def test_a_dot_tells_its_numbers_and_a_curve_its_values(browser, pages):
+    with browser_tab(pages("veil9")[0], browser=browser) as tab:
+        page, tip = tab.page, tab.page.locator(".chart-tip")
+        scatter = page.locator("#demands svg.figure").first
+        scatter.scroll_into_view_if_needed()
+        box = scatter.bounding_box()
+        where = scatter.evaluate("""svg => {
+          const [left, top] = svg.dataset.axes.split(" ").map(Number);
+          const [x, y] = svg.querySelector("path.dots").getAttribute("d").match(/M([\\d.]+) ([\\d.]+)/).slice(1).map(Number);
+          const unit = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+          return [(left + x) * unit, (top + y) * unit];
+        }""")
+        page.mouse.move(box["x"] + where[0], box["y"] + where[1])
+        names = page.locator("#sites tbody tr td:first-child").all_inner_texts()
+        lines = tip.inner_text().split("\n")
+        assert lines[0] in names and lines[1].startswith("P true (MW): ")
+        row = page.locator("#sites tbody tr", has=page.locator("td:first-child", has_text=re.compile(f"^{lines[0]}$")))
+        true = float(row.locator("td").nth(1).get_attribute("data-value"))
+        assert float(lines[1].split(": ")[1].replace(",", "")) == pytest.approx(true, rel=1e-3)
+        page.mouse.move(5, 5)
+        assert not tip.is_visible()
+        page.get_by_role("tab", name="Line loadings").click()
+        curve = page.locator("[data-tab='Line loadings'] svg.figure")
+        curve.scroll_into_view_if_needed()
+        box = curve.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert "true demands: " in tip.inner_text() and "released demands: " in tip.inner_text()
+
+
+def test_terms_are_explained_to_the_keyboard_too(browser, pages):
+    with browser_tab(pages("veil9")[1], browser=browser) as tab:
+        term = tab.page.locator(".term").first
+        assert not term.locator(".tip").is_visible()
+        term.focus()
+        assert term.locator(".tip").is_visible() and "1 : 1" in term.locator(".tip").inner_text()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_no_fault_on_the_pages_of_a_release(browser, pages, dark):
+    for page in pages("veil9"):
+        assert axe_faults(page, browser, dark=dark) == []
+    assert axe_faults(pages("case1354_pegase")[0], browser, dark=dark, within="#network") == []
 
 
 def test_tables_sort_as_numbers_and_filter(browser, pages):

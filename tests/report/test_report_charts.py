@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from gridveil.bilevel.result import StepKind
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.text import MINUS
@@ -109,7 +111,7 @@ def everything() -> dict[str, str]:
     true = generator.gamma(1.0, 30.0, 60)
     released = true + generator.normal(0, 20, 60)
     history = [
-        SimpleNamespace(cost=cost, delta=delta)
+        SimpleNamespace(cost=cost, delta=delta, kind=StepKind.CUT)
         for cost, delta in [(8e3, 0.3), (np.nan, np.nan), (10.5e3, 0.6), (1.2e4, 0.9)]
     ]
     band = CostTarget(value=10557.6, beta=105.6, source=CostTargetMode.PRIVATE)
@@ -124,12 +126,13 @@ def everything() -> dict[str, str]:
     )
     curve = SortedValues(title="curve", axis="share", before=true / 100, after=released / 100, limit=3.0)
     return {
-        "scatter": charts.demand_scatter("P", true, released, "MW", 10.0),
-        "one site": charts.demand_scatter("P", true[:1], true[:1], "MW", 1e-7),
-        "histogram": charts.change_histogram({"P": released - true, "Q": true - released}, "MW", 10.0),
-        "no change": charts.change_histogram({"P": np.zeros(3)}, "MW", 1.0),
+        "scatter": charts.demand_scatter("P", true, released, "MW", 10.0, 25.0),
+        "one site": charts.demand_scatter("P", true[:1], true[:1], "MW", 1e-7, 1e-7),
+        "histogram": charts.change_histogram({"P": released - true, "Q": true - released}, "MW", 10.0, 25.0),
+        "no change": charts.change_histogram({"P": np.zeros(3)}, "MW", 1.0, 2.0),
         "bars": charts.before_and_after(bars),
         "curve": charts.before_and_after(curve),
+        "ruler": charts.cost_ruler(band, 9.9e3, np.nan, 10.6e3, "$/h"),
         "cost": cost,
         "distance": distance,
     }
@@ -158,7 +161,7 @@ def test_a_margin_keeps_the_extremes_off_the_axes():
 
 
 def test_a_histogram_counts_every_site():
-    svg = charts.change_histogram({"P": np.array([-9.0, 0.0, 0.0, 0.0, 9.0])}, "MW", 10.0)
+    svg = charts.change_histogram({"P": np.array([-9.0, 0.0, 0.0, 0.0, 9.0])}, "MW", 10.0, 5.0)
     polygon = ElementTree.fromstring(svg).find(f".//{SVG}polygon")
     corners = np.array([pair.split(",") for pair in polygon.attrib["points"].split()], dtype=float)  # type: ignore[union-attr]
     _, height = frame(svg)
@@ -166,3 +169,32 @@ def test_a_histogram_counts_every_site():
     assert tallest == pytest.approx(1 / 1.06, abs=0.01)  # three sites at zero, and the axis a little higher
     bars = (height - corners[1:-1:2, 1]) / height * 3 * 1.06
     assert round(float(bars.sum())) == 5
+
+
+def test_limits_are_drawn_to_their_ends_and_the_largest_change_is_on_top():
+    bars = BarsBeforeAndAfter(
+        title="bars", axis="MW", labels=["a", "b", "c"], before=np.array([10.0, 20.0, 30.0]),
+        after=np.array([11.0, 60.0, 25.0]), limits=(np.zeros(3), np.array([100.0, 5000.0, np.inf])),
+    )  # fmt: skip
+    svg = charts.before_and_after(bars)
+    width, _ = frame(svg)
+    assert [t for t in texts(svg) if t in "abc"] == ["b", "c", "a"]
+    limits = [path for path in ElementTree.fromstring(svg).find(f"{SVG}g") if path.tag == f"{SVG}path"][2]  # type: ignore[union-attr]
+    ends = [float(end) for end in re.findall(r"H([\d.]+)", limits.attrib["d"])]
+    low, high = span(np.array([0.0, 5000.0]))
+    expected = [
+        (5000 - low) / (high - low) * width,
+        width,
+        (100 - low) / (high - low) * width,
+    ]  # b, c without a limit, a
+    assert ends == pytest.approx(expected, abs=0.1)
+
+
+def test_every_tip_belongs_to_its_dot():
+    drawn = chart()
+    drawn.points(np.array([1.0, 2.0, np.nan, 2.0]), np.zeros(4), colour="#000000", tips=["a", "b", "missing", NASTY])
+    path = next(
+        one for one in ElementTree.fromstring(drawn.drawn("d")).iter(f"{SVG}path") if one.get("class") == "dots"
+    )
+    assert json.loads(path.attrib["data-tips"]) == ["a", "b", NASTY]
+    assert len(re.findall("M", path.attrib["d"])) == 3  # dots on one spot are kept, each with its own tip

@@ -11,7 +11,8 @@ from scipy.spatial.distance import pdist
 
 from gridveil.report.labels import GROWTH, SCALES, label_boxes, place_labels, text_widths
 from gridveil.report.layout import fill_missing, graph_layout, spread
-from gridveil.report.network_map import WIDTH, colours, draw_network
+from gridveil.report.map_scale import colours
+from gridveil.report.network_map import WIDTH, draw_network
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.geometry import Places
 from gridveil.sectors.registry import load_case, read_places

@@ -80,7 +80,7 @@ class Elements(HTMLParser):
 def test_the_report_warns_in_every_section(page):
     sections = re.findall(r'<section id="(\w+)">(.*?)<h2>', page, flags=re.DOTALL)
     assert [name for name, _ in sections] == [
-        "glance", "promise", "demands", "operation", "network", "search", "budget", "warnings",
+        "verdict", "promise", "demands", "operation", "network", "search", "budget", "warnings",
     ]  # fmt: skip
     assert all(SECRET in start and "SIMULATION" in start for _, start in sections)
     assert 'class="banner"' in page
@@ -132,9 +132,11 @@ def test_names_from_files_are_only_ever_text(release, case, kind):
     elements = Elements(page)
     assert page.count("&lt;img src=x") > 20
     assert not [tag for tag, _ in elements.found if tag == "img"]
-    assert len(elements.scripts) == 3  # page.js, network_map.js and the data
-    data = next(script for script in elements.scripts if script.startswith("{"))
-    assert "<" not in data and NASTY in json.loads(data)["names"][0]
+    assert len(elements.scripts) == 5  # page.js, charts.js, network_map.js, and the data of sites and map
+    data = [script for script in elements.scripts if script.startswith("{")]
+    assert len(data) == 2
+    assert all("<" not in script for script in data)
+    assert any(NASTY in json.loads(script)["names"][0] for script in data)
 
 
 def test_the_card_page_comes_from_card_yaml_alone_and_names_stay_with_the_curator(cli, tmp_path):

@@ -13,6 +13,8 @@ def plural(word: str) -> str:
     """Write the plural of a noun: demands, capacities, data."""
     if word in IRREGULAR:
         return IRREGULAR[word]
+    if word.endswith(("s", "x", "ch", "sh")):
+        return f"{word}es"
     return f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gridveil.report.page import plain, render
 from gridveil.report.promise import promise_of
+from gridveil.report.verdict import card_verdict
 
 FILE = "card.html"
 WORDS = {"dp": "DP", "epsilon": "ε", "alpha": "α", "beta": "β"}
@@ -14,11 +15,13 @@ WORDS = {"dp": "DP", "epsilon": "ε", "alpha": "α", "beta": "β"}
 
 def card_page(card: Mapping[str, Any]) -> str:
     """The page of a card."""
+    promise = promise_of(card)
     return render(
         "card.html",
         title=str(card["name"]),
         card=card,
-        promise=promise_of(card),
+        promise=promise,
+        verdict=card_verdict(card, promise),
         fields=list(_fields(card)),
     )
 

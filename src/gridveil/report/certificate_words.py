@@ -60,7 +60,9 @@ def _cost_words(certificate: Certificate, unit: str) -> str:
 
 def _distance_words(certificate: Certificate, delta: float) -> str:
     start = f"The squared distance to the noisy demands is {number(delta)} (per unit)"
-    if certificate.distance_lower_bound is not None and certificate.gap is not None:
+    if not delta:
+        return "The noisy demands themselves were released: nothing nearer is possible."
+    if certificate.distance_lower_bound and certificate.gap is not None:
         return (
             f"{start}. It is proved that no demands with their cost in the band are nearer than "
             f"{number(certificate.distance_lower_bound)}; the gap is {percent(certificate.gap)}."

@@ -9,18 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from gridveil.bilevel.certificate import GLOBAL
-from gridveil.core.text import number, percent
+from gridveil.bilevel.result import StepKind
+from gridveil.core.text import number, percent, plural
 from gridveil.privacy.curator import CuratorSolution
 from gridveil.privacy.ledger import Ledger, exact_text
 from gridveil.privacy.limits import numbers_from_secret
 from gridveil.report import charts
 from gridveil.report.certificate_words import certificate_words
-from gridveil.report.network_map import colours, draw_network
+from gridveil.report.map_scale import colours
+from gridveil.report.network_map import draw_network
 from gridveil.report.page import render
-from gridveil.report.promise import promise_of
+from gridveil.report.promise import Promise, promise_of
+from gridveil.report.verdict import Conclusion, KeyNumber, cost_number, curator_verdict, odds_number
 from gridveil.report.views import CellValue, PageTable, draw_tab, largest_first
 from gridveil.sectors.case import Case
 from gridveil.sectors.geometry import Places
@@ -31,7 +35,7 @@ from gridveil.service.card import TARGET_WORDS, card
 from gridveil.service.release import PublicRelease, Release
 
 FILE = "report.html"
-SCRIPTS = ("page.js", "network_map.js")
+SCRIPTS = ("page.js", "charts.js", "network_map.js")
 
 
 def write_curator_page(
@@ -53,26 +57,33 @@ def curator_page(release: Release, case: Case, *, ledger: Ledger | None, places:
     sites = _sites(release, places)
     parts = sector.value_parts
     facts = card(made)
+    promise, warnings = promise_of(facts), numbers_from_secret(case)
     shown = _before_and_after(made, sites, true, places)
     cost_figure, distance_figure = charts.convergence(made.released.result.history, made.target, made.cost_unit)
-    alpha = made.draw.noisy.mechanism.alpha * field.base
+    mechanism = made.draw.noisy.mechanism
+    alpha = mechanism.alpha * field.base
+    noise = math.sqrt(mechanism.expected_square / len(parts)) * field.base  # of one part of a value
     changes = {part.name: half for part, half in zip(parts, _halves(sites.change), strict=False)}
     scatters = [
-        charts.demand_scatter(part.name.capitalize(), true_half, released_half, part.unit, alpha)
+        charts.demand_scatter(part.name.capitalize(), true_half, released_half, part.unit, alpha, noise)
         for part, true_half, released_half in zip(parts, _halves(sites.true), _halves(sites.released), strict=False)
     ]
-    histogram = charts.change_histogram(changes, " or ".join(part.unit for part in parts), alpha)
+    histogram = charts.change_histogram(changes, " or ".join(part.unit for part in parts), alpha, noise)
     tabs = [draw_tab(tab) for tab in shown.tabs]
     return render(
         "curator.html",
         title=f"Curator’s report: release of {made.case.name}",
         scripts=SCRIPTS,
         node=sector.node_word,
+        nodes=plural(sector.node_word),
         simulation=made.simulation,
         card=facts,
-        promise=promise_of(facts),
-        glance=_glance(release, true),
+        promise=promise,
+        verdict=_verdict(release, true, sites, promise, warnings, ledger),
+        ruler=_ruler(made, true),
+        distances=_distances(release),
         scatters=scatters,
+        site_data=_site_data(sites, parts),
         histogram=histogram,
         sites=_site_table(sites, sector.node_word, parts, field.unit),
         site_facts=_site_facts(sites, alpha, field.unit),
@@ -87,7 +98,7 @@ def curator_page(release: Release, case: Case, *, ledger: Ledger | None, places:
         certificate=certificate_words(made),
         ledger=describe_ledger(ledger) if ledger is not None else None,
         charges=_charges(ledger, made) if ledger is not None else [],
-        warnings=[[warning] for warning in numbers_from_secret(case)],
+        warnings=[[warning] for warning in warnings],
         parameters=_parameters(made),
     )
 
@@ -117,21 +128,72 @@ def _before_and_after(made: PublicRelease, sites: Sites, true: CuratorSolution, 
     return sector_of(network).compare(network, sites, before, after, partial(_title, places))
 
 
-def _glance(release: Release, true: CuratorSolution) -> list[tuple[str, str]]:
-    made, distances = release.public, release.curator.comparison
-    result, target, unit = made.released.result, made.target, made.cost_unit
+def _verdict(
+    release: Release,
+    true: CuratorSolution,
+    sites: Sites,
+    promise: Promise,
+    warnings: Sequence[str],
+    ledger: Ledger | None,
+) -> Conclusion:
+    made, result = release.public, release.public.released.result
     cost = true.cost if true.converged else math.nan
-    moved = (result.cost - cost) / abs(cost) if cost else math.nan
+    unit, change = made.case.field.unit, float(np.median(np.abs(sites.change)))
+    numbers = (
+        cost_number(cost, result.cost, made.target.lower, made.target.upper, made.cost_unit),
+        odds_number(promise),
+        KeyNumber(
+            label="Median change of a demand",
+            value=f"{number(change, 3)} {unit}",
+            note=f"the median demand is {number(float(np.median(np.abs(sites.true))), 3)} {unit}; "
+            f"the noise was typically {promise.typical_noise}",
+            term="noise",
+        ),
+        _budget_number(made, ledger),
+    )
+    return curator_verdict(
+        simulation=made.simulation, promise=promise, solved=true.converged, revealing=len(warnings), numbers=numbers
+    )
+
+
+def _budget_number(made: PublicRelease, ledger: Ledger | None) -> KeyNumber:
+    label = "Privacy budget left"
+    if made.simulation:
+        return KeyNumber(label=label, value="not charged", note="a simulation spends nothing", term="budget")
+    spent = f"this release: ε = {number(made.draw.epsilon)}"
+    if ledger is None:
+        return KeyNumber(label=label, value="see the ledger", note=spent, term="budget")
+    found = describe_ledger(ledger)
+    note = f"of {found['cap']} at {found['alpha']} {found['unit']}; {spent}"
+    return KeyNumber(label=label, value=f"ε = {found['remaining']}", note=note, term="budget")
+
+
+def _ruler(made: PublicRelease, true: CuratorSolution) -> Markup:
+    history = made.released.result.history
+    tried = next((step.cost for step in history if step.kind is StepKind.HIGHPOINT), math.nan)
+    cost = true.cost if true.converged else math.nan
+    return charts.cost_ruler(made.target, cost, tried, made.released.result.cost, made.cost_unit)
+
+
+def _distances(release: Release) -> list[tuple[str, str]]:
+    """Relative distances from the true values: what the noise did, and what the repair made of it."""
+    found = release.curator.comparison
     return [
-        ("Demands made private", str(len(made.case.field))),
-        ("Cost at the true demands", f"{number(cost, 6)} {unit}"),
-        ("Cost at the released demands", f"{number(result.cost, 6)} {unit}"),
-        ("Change of cost", percent(moved)),
-        ("Allowed band", f"{number(target.lower, 6)} to {number(target.upper, 6)} {unit}"),
-        ("Distance of noisy demands from the truth", percent(distances.distance_noisy)),
-        ("Distance of released demands from the truth", percent(distances.distance_released)),
-        ("Cost certified", "globally" if made.certificate.band == GLOBAL else "locally"),
+        ("Distance of noisy demands from the truth", percent(found.distance_noisy)),
+        ("Distance of the high point from the truth", percent(found.distance_highpoint)),
+        ("Distance of released demands from the truth", percent(found.distance_released)),
+        ("Cost certified", "globally" if release.public.certificate.band == GLOBAL else "locally"),
     ]
+
+
+def _site_data(sites: Sites, parts: Sequence[ValuePart]) -> dict[str, object]:
+    """What a chart tells of a site: true and released values, to four digits."""
+    columns = []
+    for k, part in enumerate(parts):
+        for name, values in (("true", sites.true), ("released", sites.released)):
+            numbers = [float(f"{value:.4g}") for value in _halves(values)[k]]
+            columns.append((f"{part.symbol} {name} ({part.unit})", numbers))
+    return {"names": list(sites.names), "columns": columns}
 
 
 def _site_table(sites: Sites, node: str, parts: Sequence[ValuePart], unit: str) -> PageTable:

@@ -29,18 +29,18 @@ GAP = 1.5  # between islands, in edge lengths
 
 def graph_layout(n: int, start: Ints, end: Ints) -> Floats:
     """Compute positions (n × 2) in units of about one edge length, in landscape format, islands side by side."""
-    adjacency = _adjacency(n, start, end)
+    adjacency = adjacency_of(n, start, end)
     count, island = connected_components(adjacency, directed=False)
     members = [np.flatnonzero(island == k) for k in range(count)]
     members.sort(key=lambda nodes: (-len(nodes), nodes[0]))
-    return _pack(n, members, [_layout_island(adjacency[nodes][:, nodes].tocsr()) for nodes in members])
+    return _pack(n, members, [island_layout(adjacency[nodes][:, nodes].tocsr()) for nodes in members])
 
 
 def fill_missing(position: Floats, start: Ints, end: Ints) -> Floats:
     """Put nodes without a position (NaN) at the mean of their neighbours, or at the mean of all where they have none."""
     known = np.asarray(np.isfinite(position).all(axis=1))
     filled = np.where(known[:, None], position, position[known].mean(axis=0))
-    adjacency = _adjacency(len(position), start, end)
+    adjacency = adjacency_of(len(position), start, end)
     degree = np.maximum(adjacency.sum(axis=1), 1)[:, None]
     for _ in range(50):
         filled = np.where(known[:, None], position, (adjacency @ filled) / degree)
@@ -65,7 +65,8 @@ def spread(position: Floats, least: float, rounds: int = 30) -> Floats:
     return position
 
 
-def _adjacency(n: int, start: Ints, end: Ints) -> csr_array:
+def adjacency_of(n: int, start: Ints, end: Ints) -> csr_array:
+    """The graph as a symmetric matrix of ones, without loops."""
     ends = np.concatenate([start, end]), np.concatenate([end, start])
     graph = coo_array((np.ones(len(ends[0])), ends), shape=(n, n)).tocsr()
     graph.data[:] = 1.0
@@ -74,14 +75,15 @@ def _adjacency(n: int, start: Ints, end: Ints) -> csr_array:
     return graph
 
 
-def _layout_island(adjacency: csr_array) -> Floats:
+def island_layout(adjacency: csr_array, iterations: int = ITERATIONS) -> Floats:
+    """Positions (n × 2) of a connected graph."""
     n = adjacency.shape[0]
     if n <= 2:
         return np.column_stack([np.arange(n, dtype=float), np.zeros(n)])
     lengths = _edge_lengths(adjacency)
     pivots, distance = _pivots(lengths, n if n <= ALL_PAIRS else PIVOTS)
     near = _near(lengths) if len(pivots) < n else csr_array((n, n))
-    return _lay_across(spread(_lower_stress(pivots, distance, near), LEAST_DISTANCE))
+    return _lay_across(spread(_lower_stress(pivots, distance, near, iterations), LEAST_DISTANCE))
 
 
 def _edge_lengths(adjacency: csr_array) -> csr_array:
@@ -162,7 +164,7 @@ def _pivot_weights(distance: Floats) -> Floats:
     return np.divide(np.maximum(stands_for, 1), distance**2, out=np.zeros_like(distance), where=distance > 0)
 
 
-def _lower_stress(pivots: Ints, distance: Floats, near: csr_array) -> Floats:
+def _lower_stress(pivots: Ints, distance: Floats, near: csr_array, iterations: int) -> Floats:
     """Move every node to where its pivots and its near nodes want it, again and again."""
     position, weight = _start(distance), _pivot_weights(distance)
     row = np.repeat(np.arange(len(distance)), np.diff(near.indptr))
@@ -170,7 +172,7 @@ def _lower_stress(pivots: Ints, distance: Floats, near: csr_array) -> Floats:
     total = (weight.sum(axis=1) + np.bincount(row, near_weight, len(distance)))[:, None]
     pull, near_pull = weight * distance, near_weight * near.data
     close = csr_array((near_weight, near.indices, near.indptr), shape=near.shape)
-    for _ in range(ITERATIONS):
+    for _ in range(iterations):
         gap = position[:, None, :] - position[None, pivots, :]
         ratio = pull / np.maximum(np.sqrt(np.einsum("ijk,ijk->ij", gap, gap)), 1e-9)
         wanted = np.einsum("ij,jk->ik", weight, position[pivots]) + np.einsum("ij,ijk->ik", ratio, gap)

@@ -31,6 +31,8 @@ Working parts, made by ``static/page.js``; without scripts, and on paper, everyt
   only ``limit`` rows until "show all". A cell is a text, a number (shown by the filter ``number``, sorted as it is), None, or
   a pair (number, text to show);
 - ``<div class="tabs">`` with ``<section data-tab="Name">`` inside: tabs;
+- ``parts.term("α")``: a word that is explained where a reader points at it, by ``glossary.py``;
+- ``parts.verdict(verdict)``: the answer of a page, with its reasons and numbers (``verdict.py``);
 - ``class="figures"``: figures side by side where there is room; ``class="note"`` and ``class="warning"``: boxed texts.
 
 Filters: ``x | number`` (four significant digits, thin spaces), ``x | percent``, ``x | plain`` (any value of a card in words).
@@ -52,10 +54,11 @@ from markupsafe import Markup, escape
 
 from gridveil import __version__
 from gridveil.core.text import number, percent
+from gridveil.report.glossary import GLOSSARY
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-SCRIPTS = ("page.js",)
+SCRIPTS = ("page.js", "charts.js")
 
 
 def render(template: str, *, title: str, scripts: Sequence[str] = SCRIPTS, **values: object) -> str:
@@ -119,6 +122,7 @@ def _environment() -> Environment:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.filters |= {"number": number, "percent": percent, "plain": plain, "table_rows": table_rows}
+    environment.globals["glossary"] = GLOSSARY
     environment.tests["numeric"] = _is_number
     environment.tests["pair"] = lambda value: isinstance(value, tuple)
     return environment

@@ -6,6 +6,7 @@ scheme, and the same chart gives the same bytes. Units are CSS pixels.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -93,8 +94,12 @@ class Chart:
         width: float = 2.1,
         dashes: str = "",
         steps: bool = False,
+        read: bool = False,
     ) -> None:
-        """A line through points, interrupted where one is not finite; with ``steps``, each value half a unit either way."""
+        """A line through points, interrupted where one is not finite; with ``steps``, each value half a unit either way.
+
+        With ``read``, pointing at the chart tells the line's value there.
+        """
         every = max(1, -(-len(x) // MOST_STEPS))
         x, y = np.asarray(x, dtype=float)[::every], np.asarray(y, dtype=float)[::every]
         if steps and len(x):
@@ -109,18 +114,32 @@ class Chart:
             else:
                 pen = "M"
         look = _pen(colour, width, dashes)
-        self._add(f'<path d="{path}" style="{look}"/>' if path else "", label, f'<path d="M0 0h20" style="{look}"/>')
+        named = f' class="curve" data-name="{escape(label)}"' if read else ""
+        self._add(
+            f'<path{named} d="{path}" style="{look}"/>' if path else "", label, f'<path d="M0 0h20" style="{look}"/>'
+        )
 
     def points(
         self, x: Floats, y: Floats, *, colour: str, label: str = "", size: float = 6.0, hollow: bool = False,
-        diamond: bool = False, opacity: float = 1.0,
+        diamond: bool = False, opacity: float = 1.0, tips: Sequence[str] | str = (),
     ) -> None:  # fmt: skip
-        """Dots, hollow dots or diamonds of one size (px). Those that would cover each other exactly are drawn once."""
+        """Dots, hollow dots or diamonds of one size (px).
+
+        ``tips`` are told where a reader points at a dot: a text for each, or the name of a table of the page (``parts.data``)
+        that has a row for each, none of them missing. Without tips, dots that would cover each other exactly are drawn once.
+        """
         where = np.column_stack(self._at(np.asarray(x, dtype=float), np.asarray(y, dtype=float)))
-        where = np.unique(np.round(where[np.isfinite(where).all(axis=1)] * 2) / 2, axis=0)
+        finite = np.asarray(np.isfinite(where).all(axis=1))
+        if tips and not isinstance(tips, str):
+            tips = [tip for tip, kept in zip(tips, finite, strict=True) if kept]
+        where = where[finite]
+        if not tips:
+            where = np.unique(np.round(where * 2) / 2, axis=0)
         draw, look = _marker(colour, size, hollow=hollow, diamond=diamond, opacity=opacity)
         path = "".join(draw.format(across, down) for across, down in where)
-        mark = f'<path d="{path}" style="{look}"/>' if path else ""
+        told = tips if isinstance(tips, str) else json.dumps(list(tips), ensure_ascii=False)
+        named = f' class="dots" data-tips="{escape(told)}"' if tips else ""
+        mark = f'<path{named} d="{path}" style="{look}"/>' if path else ""
         self._add(mark, label, f'<path d="{draw.format(10.0, 0.0)}" style="{look}"/>')
 
     def spans(self, y: Floats, start: Floats, end: Floats, *, colour: str, label: str = "", width: float = 1.6) -> None:
@@ -176,10 +195,16 @@ class Chart:
         ]
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" viewBox="0 0 {self.width:g} {height:g}" role="img" '
+            f'data-axes="{self._axes_numbers()}" '
             f'aria-label="{escape(description)}" stroke-linejoin="round" '
             f'style="width:100%;max-width:{self.width:g}px;height:auto">'
         )
         return Markup(head + "".join(parts) + "</svg>")
+
+    def _axes_numbers(self) -> str:
+        """Corner and size of the axes (px) and their ranges, from which a script reads values off the chart."""
+        box = (self._left, TITLE_ROOM, self._plot_width, self._plot_height)
+        return " ".join(f"{value:.6g}" for value in (*box, self.x.low, self.x.high, self.y.low, self.y.high))
 
     @property
     def _left(self) -> float:

@@ -17,7 +17,7 @@ from gridveil.sectors.view import ChangeTable, Tab
 
 CellValue = str | float | None | tuple[float, str]
 
-MOST_ROWS = 2000
+MOST_ROWS = 500
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

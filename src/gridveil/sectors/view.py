@@ -111,6 +111,8 @@ class Changes:
     unit: str
     of_edges: bool
     values: Floats
+    adds_up: bool = False
+    """Whether the sum over an area means something, as for demands; otherwise an area has their mean."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

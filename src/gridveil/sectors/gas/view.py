@@ -196,7 +196,11 @@ def _view(network: GasNetwork, sites: Sites, before: GasState, after: GasState) 
         details=details,
         changes=[
             Changes(
-                name="Change of demand", unit="kg/s", of_edges=False, values=np.where(has_site, released - true, np.nan)
+                name="Change of demand",
+                unit="kg/s",
+                of_edges=False,
+                values=np.where(has_site, released - true, np.nan),
+                adds_up=True,
             ),
             Changes(name="Change of pressure", unit="bar", of_edges=False, values=after.pressure - before.pressure),
             Changes(name="Change of flow", unit="kg/s", of_edges=True, values=flows[1] - flows[0]),

@@ -191,7 +191,7 @@ def _view(
         edge_titles=titles,
         details=details,
         changes=[
-            Changes(name="Change of active demand", unit="MW", of_edges=False, values=change),
+            Changes(name="Change of active demand", unit="MW", of_edges=False, values=change, adds_up=True),
             Changes(name="Change of voltage", unit="p.u.", of_edges=False, values=v_after - v_before),
             Changes(name="Change of line loading", unit="points", of_edges=True, values=points),
         ],
