@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from gridveil.report.layout import adjacency_of, graph_layout, island_layout
+from gridveil.report.layout import adjacency_of, graph_layout, rough_layout
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +26,7 @@ GAP = 2.0  # between discs, in the same unit
 ROUNDS = 300  # of pushing discs apart
 LARGEST = 2.5  # nodes of an area over the mean: larger ones are halved
 FILL = 0.86  # of a disc's radius that its nodes may use
-STEPS_INSIDE = 12  # of the layout within a disc: a rough one is enough
+PIVOTS_INSIDE, STEPS_INSIDE = 24, 12  # of the layout within a disc: a rough one is enough
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,7 +56,7 @@ def find_areas(n: int, start: Ints, end: Ints, position: Floats | None = None) -
     placed = np.empty((n, 2))
     for area in range(len(radius)):
         nodes = np.flatnonzero(member == area)
-        inside = island_layout(graph[nodes][:, nodes].tocsr(), STEPS_INSIDE)
+        inside = rough_layout(graph[nodes][:, nodes].tocsr(), PIVOTS_INSIDE, STEPS_INSIDE)
         turned = _facing(inside, _pulls(graph, nodes, member, centre))
         reach = float(np.max(np.hypot(*turned.T), initial=0.0)) or 1.0
         placed[nodes] = centre[area] + turned * (FILL * radius[area] / reach)
