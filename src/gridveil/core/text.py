@@ -10,9 +10,11 @@ IRREGULAR = {"datum": "data"}
 
 
 def plural(word: str) -> str:
-    """Write the plural of a noun: demands, capacities, data."""
+    """Write the plural of a noun: demands, capacities, branches, data."""
     if word in IRREGULAR:
         return IRREGULAR[word]
+    if word.endswith("ch"):
+        return f"{word}es"
     return f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
 
 
