@@ -41,15 +41,20 @@ LEFT_TO_RIGHT = [
 ANYWHERE: set[str] = set()
 MAY_REVEAL = {
     f"privacy/{module}.py"
-    for module in ("attacks", "curator", "limits", "neighbours", "series_curator", "mechanisms/simulation")
+    for module in (
+        *("attacks", "curator", "limits", "neighbours", "secret_attacks", "secret_leaks", "series_curator"),
+        "mechanisms/simulation",
+    )
 }
-# Values that are no secret: read back from what a release has written, made up, or of a public benchmark network.
+# Values that are no secret: read back from what a release has written, made up, of a public benchmark network, or demands
+# that their owner has left out of a list of secrets.
 MAY_ASK_FOR_PUBLISHED_VALUES = {
     "benchmark/public_case.py",
     "benchmark/releases.py",
     "service/audit.py",
     "service/data_set.py",
     "service/publish.py",
+    "service/secrets.py",
     "service/series_publish.py",
     "study/explore.py",
     "study/trial.py",

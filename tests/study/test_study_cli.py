@@ -69,7 +69,7 @@ def test_failed_tasks_are_counted_by_reason_and_retried_when_asked(study, tmp_pa
 
 def test_list_names_the_shipped_studies(study):
     names = [row["name"] for row in json.loads(study("list", "--json")[1])["studies"]]
-    assert names == ["paper-gas", "paper-power", "small"]
+    assert names == ["paper-gas", "paper-power", "secrets", "small"]
     assert all(name in study("list")[1] for name in names)
 
 

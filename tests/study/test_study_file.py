@@ -102,7 +102,7 @@ def test_study_that_is_not_there():
 
 
 def test_the_shipped_studies_are_those_of_the_paper():
-    assert list(shipped_studies()) == ["paper-gas", "paper-power", "small"]
+    assert list(shipped_studies()) == ["paper-gas", "paper-power", "secrets", "small"]
     labels = {
         name: [network.get("label", network["case"]) for network in read_toml(path)["network"]]
         for name, path in shipped_studies().items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -19,6 +19,7 @@ from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode, DemandBounds, Formulation, Protects
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.methods import Method, Solver
+from gridveil.core.secret_choice import REFERENCE_ALPHA, demand_alpha, split_off_demand, stated_secrets
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.mechanisms import LAPLACE
@@ -34,6 +35,7 @@ from gridveil.service.prepare import PublicCase
 from gridveil.service.publish import CURATOR
 from gridveil.service.release import make_release, refuse_share_of_nothing
 from gridveil.service.reuse import kept_promise, load_draw
+from gridveil.service.secrets import with_secrets
 from gridveil.service.series import release_series
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.series_store import SeriesStore
@@ -107,19 +109,25 @@ class GridCase:
         solver: Solver | str = Solver.STRUCTURED,
         demand_bounds: DemandBounds | str = DemandBounds.NONE,
         time_limit: float | None = None,
+        secret: str | Mapping[str, str] | None = None,
     ) -> ReleaseResult:
         """Release the case with private demands that are feasible at a cost near the target: see ``gridveil release --help``.
 
         ``epsilon`` and ``alpha`` ("10MVA", or per unit) are the promise; ``beta`` is a share ("1%") or an amount ("250").
         Draws are charged to the data set's ledger, which ``budget`` creates; a ``seed`` makes a simulation that protects
         nobody. ``reuse`` takes the noise of an earlier release, its folder, or one of ``draws``, at no cost, and with it the
-        promise. Nothing but the ledger is written: ``save(folder)`` of the result does that.
+        promise. Nothing but the ledger is written: ``save(folder)`` of the result does that. ``secret`` states what is hidden
+        and how far, instead of ``alpha``: {"demand": "0.1MVA", "cost": "2$/MWh", "limit": "20MVA", "impedance": "5%"}.
         """
         mode = choose(CostTargetMode, cost_target, "the cost target")
         if mode is CostTargetMode.PUBLIC:
             raise InputError("a public cost target must be declared: use declare_cost_public=True instead")
         loss, distance = (None if stated is None else exact_number(stated) for stated in (epsilon, alpha))
-        if reuse is None and (loss is None or distance is None):
+        if secret is not None and distance is not None:
+            raise InputError("secret states what is hidden and how far; leave out alpha")
+        demand_alone, secrets = split_off_demand(stated_secrets(secret))
+        distance = distance or demand_alone
+        if reuse is None and (loss is None or (distance is None and not secrets)):
             raise InputError("a release needs epsilon and alpha; give, for example, epsilon=1, alpha='10MVA'")
         # What is stated badly is told before a ledger is made or opened.
         settings = ReleaseSettings(
@@ -137,19 +145,22 @@ class GridCase:
             solver=choose(Solver, solver, "the solver"),
             demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
             time_limit=time_limit,
+            secrets=secrets,
         )
-        refuse_share_of_nothing(PublicCase.of(self.case), settings)
-        curator, book = Curator(self.case), None
+        case = with_secrets(self.case, secrets)
+        refuse_share_of_nothing(PublicCase.of(case), settings)
+        curator, book = Curator(case), None
         if seed is None:
-            book = self._ledger(ledger, alpha, budget, dataset)
+            reference = (demand_alpha(secrets) or REFERENCE_ALPHA) if secrets else distance
+            book = self._ledger(ledger, reference, budget, dataset)
         draw = self._reused(reuse, curator, book)
         if draw is not None:
-            paid_loss, paid_distance = kept_promise(draw, self.case.field, book, loss, distance)
+            paid_loss, paid_distance = kept_promise(draw, case.field, book, loss, distance)
             settings = replace(settings, epsilon=paid_loss, alpha=paid_distance)
         account = NoAccount() if book is None else LedgerAccount(book)
         try:
-            made = make_release(self.case, settings, account, reuse=draw, keep=self._keep)
-            return ReleaseResult(made, self.case, self.source, book)
+            made = make_release(case, settings, account, reuse=draw, keep=self._keep)
+            return ReleaseResult(made, case, self.source, book)
         except NoReleaseError as error:
             if self.draws:
                 error.add_note("the draw is kept: release(…, reuse=case.draws[-1]) uses it again at no cost")
@@ -231,20 +242,23 @@ class GridCase:
         seeds: int = 10,
         demands: DemandSource | str | None = None,
         loading: float | None = None,
+        secret: str | Mapping[str, str] | None = None,
     ) -> ExploreResult:
-        """Try settings on demands that are not secret: see ``gridveil explore --help``."""
+        """Try settings on values that are not secret: see ``gridveil explore --help``.
+
+        With ``secret``, as in ``release``, the values of ``alpha`` are multiples of what it states.
+        """
         betas = (beta,) if isinstance(beta, str) else tuple(map(tolerance_text, beta))
         grid = ExploreGrid(alphas=listed(alpha), epsilons=listed(epsilon), betas=betas, seeds=seeds)
         wanted = None if demands is None else choose(DemandSource, demands, "the demands")
         if wanted is DemandSource.TRUE:
             refuse_true_demands(grid)
         if self.source is not None and demands_to_use(self.source, wanted) is DemandSource.PUBLIC:
-            return ExploreResult(exploration=explore_public(self.case, grid))
+            return ExploreResult(exploration=explore_public(with_secrets(self.case, stated_secrets(secret)), grid))
         if wanted is DemandSource.PUBLIC:
             raise InputError("only the demands of built-in cases are known to be public; omit demands='public'")
-        return ExploreResult(
-            exploration=explore_simulated(self.network, self.case.field, self.name, grid, loading=loading)
-        )
+        case = with_secrets(self.case, stated_secrets(secret))
+        return ExploreResult(exploration=explore_simulated(case.network, case.field, self.name, grid, loading=loading))
 
     def _ledger(
         self,

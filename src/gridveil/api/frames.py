@@ -22,6 +22,8 @@ def demand_frame(network: Network, field: SecretField, **columns: NDArray[Any]) 
     """
     import pandas as pd
 
+    if field.parts:
+        return _secret_frame(field, columns)
     sector = sector_of(network)
     data: dict[str, object] = {sector.node_word: list(field.places)}
     for name, values in columns.items():
@@ -29,3 +31,17 @@ def demand_frame(network: Network, field: SecretField, **columns: NDArray[Any]) 
         shown = value_columns(sector.value_parts, values, field.base)
         data |= {f"{prefix}{column}": part for column, part in shown.items()}
     return pd.DataFrame(data, index=pd.RangeIndex(1, len(field) + 1, name="site"))
+
+
+def _secret_frame(field: SecretField, columns: dict[str, NDArray[Any]]) -> pd.DataFrame:
+    """Values of several secrets: per unit of each secret's field, impedances as logarithms."""
+    import pandas as pd
+
+    data: dict[str, object] = {
+        "secret": [part.field.name for part in field.parts for _ in part.field.places],
+        "place": list(field.places),
+    }
+    for name, values in columns.items():
+        prefix = f"{name}_" if len(columns) > 1 else ""
+        data |= {f"{prefix}re": values.real, f"{prefix}im": values.imag}
+    return pd.DataFrame(data, index=pd.RangeIndex(1, len(field) + 1, name="value"))

@@ -20,14 +20,13 @@ from gridveil.api.solved import SolveResult, solve_case
 from gridveil.bilevel.certificate import Certificate
 from gridveil.core.choices import Formulation
 from gridveil.core.methods import Solver
-from gridveil.core.secret import SecretValues
 from gridveil.privacy.curator import Comparison
 from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.noisy import Draw
 from gridveil.report.card_page import card_page
 from gridveil.report.curator_page import write_curator_page
 from gridveil.sectors.case import Case, Network
-from gridveil.sectors.registry import read_places
+from gridveil.sectors.registry import read_places, released_case
 from gridveil.service.card import SIMULATION_NOTICE, card
 from gridveil.service.publish import CURATOR, SIMULATION_TITLE, TITLE, destination, list_files, publish
 from gridveil.service.release import PublicRelease, Release
@@ -151,7 +150,7 @@ class ReleaseResult:
         self, *, formulation: Formulation | str = Formulation.AC, solver: Solver | str = Solver.STRUCTURED
     ) -> SolveResult:
         """Solve the optimal flow O(d*) of the released network, as any user of the data can."""
-        case = replace(self._case.with_values(SecretValues(self.demand)), name=self._title)
+        case = replace(released_case(self._case, self.demand), name=self._title)
         return solve_case(case, formulation, solver, secret=False)
 
     def to_pandapower(self) -> Any:
@@ -176,7 +175,8 @@ class ReleaseResult:
                 simulation_as_public=simulation,
                 card_page=lambda facts: _or_warn(lambda: card_page(facts), "the page of the card"),
             )
-        _or_warn(lambda: self._write_report(target / CURATOR), "the curator's report")
+        if not self._case.field.parts:  # the page compares operating points of one network
+            _or_warn(lambda: self._write_report(target / CURATOR), "the curator's report")
         return list_files(target)
 
     def _write_report(self, folder: Path) -> Path:

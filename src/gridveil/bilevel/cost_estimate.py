@@ -31,8 +31,8 @@ from gridveil.bilevel.methods.auto import solve_auto
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import NoReleaseError
-from gridveil.privacy.noisy import NoisyData, NoisySum
-from gridveil.sectors.model import DataLayout, Model
+from gridveil.privacy.noisy import MechanismFacts, NoisyData, NoisySum
+from gridveil.sectors.model import Model, PartLayout
 from gridveil.solvers.solves import Solves
 
 Vector = NDArray[np.float64]
@@ -100,7 +100,7 @@ def linear_cost(
     if found is None:
         return None
     value, slope, at = found
-    weights = _to_participants(model.layout, slope, values)
+    weights = model.layout.weights(slope, values)
     if not np.all(np.isfinite(weights)) or float(np.max(np.abs(weights))) <= DUST * max(1.0, abs(value)):
         return None
     served = np.where(model.layout.served, at, 0)
@@ -169,7 +169,14 @@ def _cost_found(model: Model, solves: Solves, values: Values) -> float:
 
 def shrunk(noisy: NoisyData) -> Values:
     """Shrink noisy values towards their mean, part by part, as far as the variance of their noise suggests."""
-    values, variance = noisy.values, noisy.mechanism.expected_square
+    parts = noisy.mechanism.parts
+    if parts:
+        return np.concatenate([_shrunk(part.of(noisy.values), part.facts) for part in parts]).astype(complex)
+    return _shrunk(noisy.values, noisy.mechanism)
+
+
+def _shrunk(values: Values, facts: MechanismFacts) -> Values:
+    variance = facts.expected_square
     if not np.iscomplexobj(values):
         return _shrunk_part(values, variance)
     return _shrunk_part(values.real, variance / 2) + 1j * _shrunk_part(values.imag, variance / 2)
@@ -192,7 +199,7 @@ def _relaxed_tangent(
     cost = relaxation.priced_cost(d, price or relaxation.dearest_price)
     if cost is None:
         return None
-    sizes = _sizes(model.layout, cost.slope)
+    sizes = model.layout.sizes(cost.slope)
     cap = settings.price_cap * float(np.median(sizes))
     if price is None and 0 < cap < float(np.max(sizes)):
         cost = relaxation.priced_cost(d, cap) or cost
@@ -207,25 +214,14 @@ def _priced_tangent(
     answer = solves.follow(nearest, None) if nearest.converged else None
     if answer is None or not answer.converged or answer.prices is None:
         return None
-    sizes = _sizes(model.layout, answer.prices)
+    sizes = model.layout.sizes(answer.prices)
     priced = sizes[sizes > 0]
     cap = settings.price_cap * float(np.median(priced)) if len(priced) else 0.0
+    if isinstance(model.layout, PartLayout):
+        cap = math.inf  # what an output or a rating is worth differs by its size, not by congestion
     factors = np.minimum(1.0, cap / np.maximum(sizes, np.finfo(float).tiny))
-    slope = answer.prices * (np.tile(factors, 2) if model.layout.with_reactive else factors)
+    slope = model.layout.scaled(answer.prices, factors)
     return answer.cost, slope, model.layout.to_sites(nearest.d, values)
-
-
-def _sizes(layout: DataLayout, slope: Vector) -> Vector:
-    """Absolute slope of each served participant."""
-    if not layout.with_reactive:
-        return np.abs(slope)
-    n = len(slope) // 2
-    return np.hypot(slope[:n], slope[n:])
-
-
-def _to_participants(layout: DataLayout, slope: Vector, like: Values) -> Values:
-    """Slope with respect to d as one weight per participant; those that are not served have weight zero."""
-    return layout.to_sites(slope, np.zeros(len(layout.served), dtype=like.dtype))
 
 
 def _pseudo_truth(model: Model, solves: Solves, noisy: NoisyData, cost: float) -> tuple[Values | None, float]:
@@ -264,8 +260,15 @@ def _replica_errors(
 
 def _like_noise(noisy: NoisyData, generator: np.random.Generator) -> Values:
     """Noise of the same variance from a public seed: Laplace in the plane or on the line."""
-    n, square = len(noisy.values), noisy.mechanism.expected_square
-    if np.iscomplexobj(noisy.values):
+    parts = noisy.mechanism.parts
+    if parts:
+        return np.concatenate([_noise_of(one.of(noisy.values), one.facts, generator) for one in parts])
+    return _noise_of(noisy.values, noisy.mechanism, generator)
+
+
+def _noise_of(values: Values, facts: MechanismFacts, generator: np.random.Generator) -> Values:
+    n, square = len(values), facts.expected_square
+    if np.iscomplexobj(values):
         return np.asarray(
             generator.gamma(2.0, math.sqrt(square / 6), n) * np.exp(1j * generator.uniform(0.0, 2 * math.pi, n))
         )

@@ -12,6 +12,7 @@ from gridveil.cli.options import (
     GasOptions,
     JsonOption,
     MethodOption,
+    SecretOption,
     SolverOption,
     split_list,
 )
@@ -40,19 +41,22 @@ def explore(
     method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
     as_json: JsonOption = False,
+    secret: SecretOption = None,
     *,
     gas: GasOptions,
 ) -> None:
     """Show the trade-off between α, ε and β on demands that are not secret.
 
     The demands are those of a public benchmark, or simulated from the public part of a file, so that settings are never
-    tuned on secret data.
+    tuned on secret data. With --secret the values of α are multiples of what it states.
 
     Example: gridveil explore veil9 --alpha 0.01,0.1 --beta 1%,10% --seeds 5 --out explored
     """
+    from gridveil.core.secret_choice import stated_secrets
     from gridveil.report.explore_page import write_exploration
     from gridveil.report.explore_table import HEADINGS, plain_exploration, text_rows
     from gridveil.sectors.registry import load_case
+    from gridveil.service.secrets import with_secrets
     from gridveil.study.explore import (
         ExploreGrid,
         demands_to_use,
@@ -72,7 +76,7 @@ def explore(
     if demands is DemandSource.TRUE:
         refuse_true_demands(grid)
     step(f"reading {case}")
-    loaded = load_case(case, gas.boundary)
+    loaded = with_secrets(load_case(case, gas.boundary), stated_secrets(secret))
     source = demands_to_use(case, demands)
     if out is not None and out.exists() and not out.is_dir():
         raise InputError(f"{out}: is not a folder; choose another --out")

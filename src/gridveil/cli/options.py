@@ -47,6 +47,15 @@ TimeLimitOption = Annotated[
         "[default: 60, and 0.02 for each bus or junction]",
     ),
 ]
+SecretOption = Annotated[
+    str | None,
+    typer.Option(
+        "--secret",
+        help="What is hidden, each with the change that ε hides, instead of --alpha: "
+        "demand=0.1MVA,cost=2$/MWh,limit=20MVA,impedance=5%. What is left out is public.",
+        show_default="demand alone",
+    ),
+]
 NamesOption = Annotated[
     Names | None,
     typer.Option("--names", help="Names of buses and loads: keep publishes them; else numbers take their place."),

@@ -14,6 +14,7 @@ from gridveil.cli.options import (
     JsonOption,
     LedgerOption,
     MethodOption,
+    SecretOption,
     SitesOption,
     SolverOption,
     sites_rule,
@@ -39,6 +40,7 @@ def audit(
     ] = None,
     sites: SitesOption = None,
     as_json: JsonOption = False,
+    secret: SecretOption = None,
     *,
     gas: GasOptions,
 ) -> None:
@@ -50,8 +52,10 @@ def audit(
     Example: gridveil audit veil2 --runs 100 --draws 100000
     """
     from gridveil.core.band import Tolerance
+    from gridveil.core.secret_choice import stated_secrets
     from gridveil.sectors.registry import load_case
     from gridveil.service.audit import attack_release, audit_release, audit_sampler, passed
+    from gridveil.service.secrets import with_secrets
     from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
     step(f"reading {case}")
@@ -62,8 +66,9 @@ def audit(
         target=CostTargetSettings(mode=cost_target),
         method=method,
         solver=solver,
+        secrets=stated_secrets(secret),
     )
-    loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
+    loaded = with_secrets(load_case(case, gas.boundary, sites=sites_rule(sites)), settings.secrets)
     announce_compilation(solver)
     with progress("auditing the sampler and the release", 2 * runs) as advance:
         step(f"drawing {draws} times, and releasing {2 * runs} times")

@@ -16,6 +16,7 @@ from gridveil.cli.options import (
     LedgerOption,
     MethodOption,
     NamesOption,
+    SecretOption,
     SeriesOptions,
     SitesOption,
     SolverOption,
@@ -30,6 +31,7 @@ from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
+    from gridveil.core.secret_choice import SecretChoice
     from gridveil.privacy.ledger import Ledger
     from gridveil.sectors.case import Case
     from gridveil.service.release import Release
@@ -94,6 +96,7 @@ def release(
         bool, typer.Option("--simulation", help="Write a seeded run to public/ nevertheless.")
     ] = False,
     as_json: JsonOption = False,
+    secret: SecretOption = None,
     *,
     series: SeriesOptions,
     gas: GasOptions,
@@ -106,6 +109,7 @@ def release(
     """
     from gridveil.cli.series_release import LedgerOptions, release_table, usual_target
     from gridveil.core.band import Tolerance
+    from gridveil.core.secret_choice import demand_alpha
     from gridveil.privacy.curator import Curator
     from gridveil.sectors.registry import load_case
     from gridveil.service.account import LedgerAccount, NoAccount
@@ -114,6 +118,7 @@ def release(
     from gridveil.service.publish import destination, keep_draw, list_files, publish
     from gridveil.service.release import make_release, refuse_share_of_nothing, refuse_undeclared_sites
     from gridveil.service.reuse import kept_promise, load_draw
+    from gridveil.service.secrets import with_secrets
     from gridveil.service.settings import CostTargetSettings, ReleaseSettings
     from gridveil.service.summary import summary
 
@@ -124,6 +129,7 @@ def release(
         )
     mode = CostTargetMode.PUBLIC if declare_cost_public else cost_target or usual_target(series)
     target = CostTargetSettings(mode=mode, forecast=forecast_cost, share=cost_share)
+    alpha, secrets = _stated_secrets(secret, alpha, series)
     settings = ReleaseSettings(
         epsilon=epsilon or DEFAULT_EPSILON,
         alpha=alpha or DEFAULT_ALPHA,
@@ -134,8 +140,10 @@ def release(
         solver=solver,
         demand_bounds=demand_bounds,
         time_limit=time_limit,
+        secrets=secrets,
     )
     loaded = load_case(case, case_options(gas, names), sites=sites_rule(sites))
+    plain, loaded = loaded, with_secrets(loaded, settings.secrets)
     refuse_undeclared_sites(PublicCase.of(loaded), settings)
     refuse_share_of_nothing(PublicCase.of(loaded), settings)
     if series.file is not None:
@@ -145,7 +153,8 @@ def release(
     with destination(out):
         curator, draw, book = Curator(loaded), None, None
         if seed is None:
-            book = ledger_of(loaded, name=dataset, path=ledger, alpha=settings.alpha, cap=budget)
+            reference = demand_alpha(secrets) or settings.alpha
+            book = ledger_of(plain, name=dataset, path=ledger, alpha=reference, cap=budget)
         if reuse is not None:
             draw = load_draw(reuse, curator, book)
             paid = kept_promise(draw, loaded.field, book, epsilon, alpha)
@@ -165,6 +174,18 @@ def release(
     if report is not None:
         note(f"certificate and report: {report} ({seconds_since_start():.1f} s)")
     show(summary(made) | {"files": list_files(out)}, as_json, case)
+
+
+def _stated_secrets(
+    secret: str | None, alpha: str | None, series: SeriesOptions
+) -> tuple[str | None, tuple[SecretChoice, ...]]:
+    """α of demands and the further secrets; what both --secret and another option would state is refused."""
+    from gridveil.core.secret_choice import split_off_demand, stated_secrets
+
+    if secret is not None and (alpha is not None or series.file is not None):
+        raise InputError("--secret states what is hidden and how far, so it takes no --alpha and no --series")
+    demand_alone, secrets = split_off_demand(stated_secrets(secret))
+    return demand_alone or alpha, secrets
 
 
 def _with_promise(settings: ReleaseSettings, epsilon: str, alpha: str) -> ReleaseSettings:
@@ -189,7 +210,12 @@ def _card_page(card: Mapping[str, object]) -> str | None:
 
 
 def _write_report(made: Release, loaded: Case, out: Path, case: str, ledger: Ledger | None) -> Path | None:
-    """Write the curator's report; the release is already verified and published, and does not depend on it."""
+    """Write the curator's report; the release is already verified and published, and does not depend on it.
+
+    The page compares operating points of one network; of a case with further secrets the tables tell more.
+    """
+    if loaded.field.parts:
+        return None
 
     def make() -> Path:
         from gridveil.report.curator_page import write_curator_page

@@ -19,9 +19,10 @@ UNITS = {
         "GVA": Fraction(1000),
     },
     "kg/s": {"kg/s": Fraction(1), "g/s": Fraction(1, 1000)},
+    "$/MWh": {"$/MWh": Fraction(1), "$/kWh": Fraction(1000)},
 }
 QUANTITY = re.compile(
-    r"\s*(\d{1,99}(?:\.\d{0,99})?(?:[eE][+-]?\d{1,3})?|\d{1,99}/\d{1,99})\s*([A-Za-z/]*)\s*", re.ASCII
+    r"\s*(\d{1,99}(?:\.\d{0,99})?(?:[eE][+-]?\d{1,3})?|\d{1,99}/\d{1,99})\s*([A-Za-z/$%]*)\s*", re.ASCII
 )
 
 

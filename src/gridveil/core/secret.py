@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,6 +30,8 @@ class SecretField:
     """How many of that unit are one per unit."""
     places: tuple[str, ...]
     """Bus, junction or other place of each participant, as the file names it."""
+    parts: tuple[SecretPart, ...] = ()
+    """Where several quantities are hidden together: each of them, in the order of ``places``. Empty for one alone."""
 
     def __len__(self) -> int:
         return len(self.places)
@@ -42,6 +45,35 @@ class SecretField:
     def unit_words(self) -> str:
         """What values and α are measured in."""
         return f"per unit of {self.base:g} {self.unit}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretPart:
+    """One of several quantities that are hidden together: a run of the participants of the whole, from ``start`` on.
+
+    ``alpha`` (exact) and the limits are in the per-unit values of ``field``. Everything here is public, and no limit may
+    depend on a true value: released values are kept within them.
+    """
+
+    field: SecretField
+    alpha: Fraction
+    share: Fraction
+    """Of the ε that is spent on values."""
+    start: int
+    lower: complex
+    upper: complex
+
+    @property
+    def run(self) -> slice:
+        """Its place among all values."""
+        return slice(self.start, self.start + len(self.field))
+
+    def within_limits(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Move values into the public limits, real and imaginary parts each for themselves."""
+        real = np.clip(values.real, self.lower.real, self.upper.real)
+        if not self.field.is_complex:
+            return np.asarray(real)
+        return np.asarray(real + 1j * np.clip(values.imag, self.lower.imag, self.upper.imag))
 
 
 class SecretValues:
@@ -72,6 +104,11 @@ class SecretValues:
     def scaled(self, factor: float) -> SecretValues:
         """The same values in another unit, without revealing them."""
         return SecretValues(self.__values * factor)
+
+    def followed_by(self, *others: SecretValues) -> SecretValues:
+        """These values and then those of others, complex, without revealing them."""
+        arrays = [values.__values for values in (self, *others)]
+        return SecretValues(np.concatenate(arrays).astype(complex))
 
     def first_not_finite(self) -> int | None:
         """Find the position of the first NaN or infinite value, or None, without revealing the value."""

@@ -10,7 +10,7 @@ IRREGULAR = {"datum": "data"}
 
 
 def plural(word: str) -> str:
-    """Write the plural of a noun: demands, capacities, data."""
+    """Write the plural of a noun: demands, capacities, branches, data."""
     if word in IRREGULAR:
         return IRREGULAR[word]
     if word.endswith(("s", "x", "ch", "sh")):

@@ -102,7 +102,7 @@ def cost_attack(case: Case, costs: list[float], start: float, alpha: float, solv
         answer = solves.afresh(model.layout.to_program(guess))
         return answer.cost if answer.converged else math.nan
 
-    found = [_root(cost_at, cost, start) for cost in costs]
+    found = [root(cost_at, cost, start) for cost in costs]
     errors = [abs(value - values[site].real) * case.field.base for value in found if math.isfinite(value)]
     return Attack(
         name="working one value back from a published cost",
@@ -134,15 +134,15 @@ def values_in_text(case: Case, text: str, explained: str = "") -> list[int]:
 
     Numbers that also stand in ``explained`` (public fields) do not count.
     """
-    shown = {_canonical(token) for token in NUMBER.findall(text)} - {
-        _canonical(token) for token in NUMBER.findall(explained)
+    shown = {canonical(token) for token in NUMBER.findall(text)} - {
+        canonical(token) for token in NUMBER.findall(explained)
     }
     values, base = case.values.reveal(), case.field.base
     candidates = np.stack([values.real, values.imag, base * values.real, base * values.imag], axis=1)
     return [
         site
         for site, row in enumerate(candidates)
-        if any(_telling(value) and _canonical(f"{abs(value):.12g}") in shown for value in row)
+        if any(_telling(value) and canonical(f"{abs(value):.12g}") in shown for value in row)
     ]
 
 
@@ -151,7 +151,7 @@ def comments_of(path: Path) -> str:
     return "\n".join(COMMENT.findall(path.read_text(errors="replace")))
 
 
-def _root(function: Callable[[float], float], level: float, start: float) -> float:
+def root(function: Callable[[float], float], level: float, start: float) -> float:
     """Secant search for the value at which a function reaches a level; NaN if it ends nowhere."""
     first, second = start, start * 1.02 + 1e-3
     at_first, at_second = function(first) - level, function(second) - level
@@ -167,7 +167,12 @@ def _root(function: Callable[[float], float], level: float, start: float) -> flo
 
 def _least(case: Case, noise: float) -> float:
     """The least root mean square error that the noise allows an attack on all values, but for once in a thousand releases."""
-    return noise * (NOISE_SHARE if len(case.field) >= SEVERAL else NOISE_SHARE_OF_FEW)
+    return least_error(len(case.field), noise)
+
+
+def least_error(participants: int, noise: float) -> float:
+    """The same for so many participants."""
+    return noise * (NOISE_SHARE if participants >= SEVERAL else NOISE_SHARE_OF_FEW)
 
 
 def _recovered(name: str, guess: Values, truth: Values, case: Case, least: float) -> Attack:
@@ -185,7 +190,8 @@ def _values_of(case: Case, path: Path) -> Values:
     return read_back(case.network, path).values.reveal()
 
 
-def _canonical(token: str) -> str:
+def canonical(token: str) -> str:
+    """A number in nine digits, without its sign."""
     return f"{abs(float(token)):.9g}"
 
 

@@ -126,9 +126,25 @@ class Curator:
 
     def distance(self, values: NDArray[Any]) -> float:
         """‖values − d°‖/‖d°‖; NaN if d° is zero. Never to be published."""
+        truth, scale = self.__case.values.reveal(), self._scale
+        size = float(np.linalg.norm(truth / scale))
+        return float(np.linalg.norm((values - truth) / scale)) / size if size > 0 else math.nan
+
+    @property
+    def _scale(self) -> Vector:
+        """What distances are measured in: one, or, of several secrets, each participant's α."""
+        parts = self.field.parts
+        if not parts:
+            return np.ones(1)
+        return np.concatenate([np.full(len(part.field), float(part.alpha)) for part in parts])
+
+    def distances(self, values: NDArray[Any]) -> dict[str, float]:
+        """Root mean square of the error of each secret's values, in its own unit. Never to be published."""
         truth = self.__case.values.reveal()
-        size = float(np.linalg.norm(truth))
-        return float(np.linalg.norm(values - truth)) / size if size > 0 else math.nan
+        return {
+            part.field.name: part.field.base * float(np.sqrt(np.mean(np.abs(values - truth)[part.run] ** 2)))
+            for part in self.field.parts
+        }
 
     def compare(self, noisy: NoisyData, highpoint: NDArray[Any], released: NDArray[Any]) -> Comparison:
         """Measure how far noisy, high-point and released values are from the true ones."""

@@ -45,9 +45,11 @@ from gridveil.core.errors import InputError
 from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.ledger_file import (
     Charge,
+    ChargePart,
     ChargeRequest,
     Exact,
     Header,
+    References,
     Verified,
     charge_fields,
     charge_from,
@@ -57,9 +59,10 @@ from gridveil.privacy.ledger_file import (
     line,
     salvage,
     seal_fields,
+    with_references,
 )
 
-__all__ = ["Charge", "ChargeHistory", "ChargeRequest", "Exact", "Ledger", "exact_text"]
+__all__ = ["Charge", "ChargeHistory", "ChargePart", "ChargeRequest", "Exact", "Ledger", "exact_text"]
 
 LARGEST_DELTA = Fraction(1, 10**5)
 """Limit on the total δ of a ledger, whatever its cap on ε: far below one in the number of participants of any network."""
@@ -72,6 +75,8 @@ class ChargeHistory(Header):
     charges: tuple[Charge, ...]
     spent: Fraction
     """The total ε of all charges."""
+    references: References
+    """The α at which each further secret is counted."""
     voids: int
     """Lines that a crash cut off before a charge could be read; no draw followed them."""
 
@@ -181,6 +186,7 @@ class Ledger:
         draw: str | None = None,
         delta: Exact = 0,
         rho: Exact | None = None,
+        parts: tuple[ChargePart, ...] = (),
     ) -> Charge:
         """Record a charge on disk, or refuse it with InputError. Draw only after this has returned.
 
@@ -196,6 +202,7 @@ class Ledger:
             draw=draw,
             delta=delta,
             rho=rho,
+            parts=parts,
         )
         return self.charge_many([request])[0]
 
@@ -312,7 +319,9 @@ class Ledger:
                 )
 
     def _refuse_over_cap(self, history: ChargeHistory, charges: tuple[Charge, ...]) -> None:
-        asked, remaining = sum((charge.at(history.alpha) for charge in charges), Fraction(0)), history.remaining
+        references = with_references(history.references, charges)
+        asked = sum((charge.at(history.alpha, references) for charge in charges), Fraction(0))
+        remaining = history.remaining
         if asked <= remaining:
             return
         unit, advice, number = history.unit, "", ""
@@ -359,9 +368,11 @@ def _has_only_grown(descriptor: int, status: os.stat_result, seen: _Seen) -> boo
 def _history(view: Verified, tail: bytes) -> ChargeHistory:
     assert view.header is not None, "a file without a header is refused when it is read"
     header, cut_off = view.header, salvage(tail)
+    references = with_references(view.references, cut_off)
     return ChargeHistory(
         **vars(header),
         charges=(*view.charges, *cut_off),
-        spent=sum((charge.at(header.alpha) for charge in cut_off), view.spent),
+        spent=sum((charge.at(header.alpha, references) for charge in cut_off), view.spent),
+        references=references,
         voids=view.voids + (bool(tail) and not cut_off),
     )

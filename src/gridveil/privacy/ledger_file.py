@@ -10,8 +10,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +20,7 @@ from typing import Any
 
 from gridveil.core.choices import Protects
 from gridveil.core.errors import InputError
+from gridveil.core.secret_choice import DEMAND
 
 Exact = int | str | Decimal | Fraction
 """A number without rounding: an integer, a fraction, a decimal, or their text ("0.1", "1/3"). A float is refused."""
@@ -37,12 +38,38 @@ _UNREADABLE = (ValueError, KeyError, TypeError, InputError)
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChargePart:
+    """What a draw of several secrets costs for one of them: ε for a change of its values by α, in its own unit.
+
+    ``rounding`` as in ``ChargeRequest``.
+    """
+
+    field: str
+    unit: str
+    epsilon: Fraction
+    alpha: Fraction
+    rounding: Fraction | None
+
+    def at(self, alpha: Fraction) -> Fraction:
+        """ε at another α, never less than the true loss: see ``Charge.at``."""
+        if self.rounding is None:
+            return self.epsilon * math.ceil(alpha / self.alpha)
+        return self.epsilon * (alpha + self.rounding) / (self.alpha + self.rounding)
+
+
+References = Mapping[str, Fraction]
+"""The α at which each further secret is counted, in its unit: that of its first charge."""
+NO_REFERENCES: References = {}
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChargeRequest:
     """A draw to be paid for: ε for neighbours at distance α, α in the physical ``unit`` of the ledger.
 
     ``rounding`` (same unit): pass it only for a mechanism whose proof gives the linear loss of ``Charge.at``.
     ``draw`` is the random id, in hex, that the file of the draw will carry, so that its reuse can be tied to the charge.
     ``delta`` and ``rho`` belong to a draw that is ρ-zCDP and charged as (ε, δ).
+    ``parts`` divide the ε of a draw that covers several secrets: they must add up to it, exactly.
     """
 
     epsilon: Exact
@@ -54,6 +81,7 @@ class ChargeRequest:
     draw: str | None = None
     delta: Exact = 0
     rho: Exact | None = None
+    parts: tuple[ChargePart, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +104,10 @@ class Charge:
     recovered: bool = False
     delta: Fraction = Fraction(0)
     rho: Fraction | None = None
+    parts: tuple[ChargePart, ...] = ()
+    """Of a draw that covers several secrets; demands count at the ledger's α, others at the α of their first charge."""
 
-    def at(self, alpha: Fraction) -> Fraction:
+    def at(self, alpha: Fraction, references: References = NO_REFERENCES) -> Fraction:
         """Return the ε of this charge for neighbours at distance ``alpha``, exactly, never less than the true loss.
 
         With ``rounding`` = ρ the mechanism claims that its loss at distance r is at most c·(r + ρ): Laplace noise, ρ
@@ -85,11 +115,28 @@ class Charge:
         Without it only the definition is used: neighbours at distance ``alpha`` are joined by ⌈alpha/α⌉ steps of at
         most α, each costing ε, and a smaller distance may cost all of ε. This holds for any mechanism.
         A draw that is ρ-zCDP is m²·ρ-zCDP over m steps, which gives at most m²·ε at the same δ.
+        A draw of several secrets is the sum of its parts; ``references`` states the α of those that are no demands.
         """
+        if self.parts:
+            return sum((part.at(_reference(part, alpha, references)) for part in self.parts), Fraction(0))
         if self.rounding is None:
             steps = math.ceil(alpha / self.alpha)
             return self.epsilon * (steps if self.rho is None else steps**2)
         return self.epsilon * (alpha + self.rounding) / (self.alpha + self.rounding)
+
+
+def _reference(part: ChargePart, alpha: Fraction, references: References) -> Fraction:
+    return alpha if part.field == DEMAND else references.get(part.field, part.alpha)
+
+
+def with_references(known: References, charges: Iterable[Charge]) -> References:
+    """Add the α of every further secret that is charged for the first time."""
+    found = dict(known)
+    for charge in charges:
+        for part in charge.parts:
+            if part.field != DEMAND:
+                found.setdefault(part.field, part.alpha)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +207,7 @@ class Verified:
     header: Header | None = None
     charges: tuple[Charge, ...] = ()
     spent: Fraction = Fraction(0)
+    references: References = field(default_factory=dict)
     voids: int = 0
     lines: int = 0
     size: int = 0
@@ -217,7 +265,20 @@ def charge_from(request: ChargeRequest, *, id: str, time: datetime) -> Charge:
         draw=request.draw,
         delta=exact(request.delta, "delta"),
         rho=None if request.rho is None else positive(request.rho, "rho"),
+        parts=_checked_parts(request),
     )
+
+
+def _checked_parts(request: ChargeRequest) -> tuple[ChargePart, ...]:
+    total = sum((part.epsilon for part in request.parts), Fraction(0))
+    if request.parts and total != positive(request.epsilon, "epsilon"):
+        raise InputError("the parts of a charge must add up to its epsilon")
+    for part in request.parts:
+        for name in (part.field, part.unit):
+            printable(name, "a part's field and unit")
+        positive(part.epsilon, "epsilon")
+        positive(part.alpha, "alpha")
+    return request.parts
 
 
 def line(fields: dict[str, Any], *, previous: str) -> bytes:
@@ -239,6 +300,7 @@ def charge_fields(charges: Sequence[Charge]) -> dict[str, Any]:
                 "rounding": None if charge.rounding is None else exact_text(charge.rounding),
                 **({} if charge.rho is None else {"delta": exact_text(charge.delta), "rho": exact_text(charge.rho)}),
                 "epsilon": exact_text(charge.epsilon),
+                **({"parts": [_part_fields(part) for part in charge.parts]} if charge.parts else {}),
                 "draw": charge.draw,
                 "mechanism": charge.mechanism,
                 "purpose": charge.purpose,
@@ -246,6 +308,26 @@ def charge_fields(charges: Sequence[Charge]) -> dict[str, Any]:
             for charge in charges
         ],
     }
+
+
+def _part_fields(part: ChargePart) -> dict[str, str | None]:
+    return {
+        "field": part.field,
+        "unit": part.unit,
+        "alpha": exact_text(part.alpha),
+        "rounding": None if part.rounding is None else exact_text(part.rounding),
+        "epsilon": exact_text(part.epsilon),
+    }
+
+
+def _part_from(fields: dict[str, Any]) -> ChargePart:
+    return ChargePart(
+        field=fields["field"],
+        unit=fields["unit"],
+        alpha=positive(fields["alpha"], "alpha"),
+        rounding=None if fields["rounding"] is None else exact(fields["rounding"], "rounding"),
+        epsilon=positive(fields["epsilon"], "epsilon"),
+    )
 
 
 def seal_fields(tail: bytes) -> dict[str, Any]:
@@ -306,10 +388,12 @@ def extend(path: Path, known: Verified, content: bytes) -> tuple[Verified, bytes
     except _UNREADABLE as error:
         raise InputError(f"{path}: not written by this version of gridveil; use the version that wrote it") from error
     charges = [charge for group in read for charge in group]
+    references = with_references(known.references, charges)
     view = Verified(
         header=header,
         charges=(*known.charges, *charges),
-        spent=sum((charge.at(header.alpha) for charge in charges), known.spent),
+        spent=sum((charge.at(header.alpha, references) for charge in charges), known.spent),
+        references=references,
         voids=known.voids + sum(not group for group in read),
         lines=known.lines + len(lines),
         size=known.size + len(content) - len(tail),
@@ -398,4 +482,5 @@ def _charge_of(entry: dict[str, Any], *, time: datetime, recovered: bool) -> Cha
         recovered=recovered,
         delta=exact(entry.get("delta", 0), "delta"),
         rho=None if "rho" not in entry else positive(entry["rho"], "rho"),
+        parts=tuple(_part_from(part) for part in entry.get("parts", ())),
     )

@@ -22,17 +22,19 @@ def numbers_from_secret(case: Case) -> list[str]:
     findings = []
     for column, values in sector_of(case.network).revealing_numbers(case.network).items():
         for meaning, demands in quantities.items():
-            telling = demands[[_tells_something(abs(value) * base) for value in demands]]
-            rows = np.flatnonzero(np.isfinite(values) & _any_equal(np.abs(values), np.abs(telling)))
+            telling = demands[[tells_something(abs(value) * base) for value in demands]]
+            rows = np.flatnonzero(np.isfinite(values) & any_equal(np.abs(values), np.abs(telling)))
             findings += [f"{column}, row {row + 1}: equals {meaning}" for row in rows]
     return findings
 
 
-def _tells_something(megawatts: float) -> bool:
+def tells_something(megawatts: float) -> bool:
+    """Whether a number has digits enough to be no coincidence."""
     return megawatts != 0 and float(f"{megawatts:.{ROUND_DIGITS - 1}g}") != megawatts
 
 
-def _any_equal(values: NDArray[np.float64], demands: NDArray[np.float64]) -> NDArray[np.bool_]:
+def any_equal(values: NDArray[np.float64], demands: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which values equal one of the demands, up to the rounding of a file."""
     if demands.size == 0:
         return np.zeros(len(values), dtype=bool)
     ordered = np.sort(demands)

@@ -28,6 +28,33 @@ class MechanismFacts:
     """δ of the promise; zero for pure differential privacy."""
     rho: float | None = None
     """ρ of zero-concentrated differential privacy, where that is what is proved."""
+    parts: tuple[PartFacts, ...] = ()
+    """Where several quantities are hidden together: the noise of each; ε is then the sum of theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartFacts:
+    """The noise of one of several quantities: its own facts, in the per-unit values of its field, and where it stands."""
+
+    field: str
+    participant: str
+    unit: str
+    base: float
+    dimension: int
+    start: int
+    stop: int
+    facts: MechanismFacts
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Its own among all values: complex, or real where its dimension is one."""
+        own = values[self.start : self.stop]
+        return own if self.dimension == 2 else own.real
+
+
+def facts_from(fields: dict[str, Any]) -> MechanismFacts:
+    """Make facts from their plain values, as ``dataclasses.asdict`` gives them."""
+    parts = tuple(PartFacts(**(part | {"facts": facts_from(part["facts"])})) for part in fields.get("parts", ()))
+    return MechanismFacts(**(fields | {"parts": parts}))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

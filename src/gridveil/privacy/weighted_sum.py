@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
+from gridveil.core.secret import SecretField
 from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySource, suggested_step
 from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
 from gridveil.privacy.noisy import MechanismFacts
@@ -40,9 +41,15 @@ class WeightedSum:
 
         In integers: a float hypot of tiny numbers can be too small by half.
         """
-        weights = np.atleast_1d(self.weights)
+        return self.steepness_of(self.weights)
+
+    @staticmethod
+    def steepness_of(some: NDArray[Any]) -> Fraction:
+        """An exact number not below the largest of some weights, and zero only if all of them vanish."""
+        weights = np.atleast_1d(some)
         parts = zip(np.real(weights).tolist(), np.imag(weights).tolist(), strict=True)
-        return root_above(max(Fraction(real) ** 2 + Fraction(imaginary) ** 2 for real, imaginary in parts))
+        largest = max(Fraction(real) ** 2 + Fraction(imaginary) ** 2 for real, imaginary in parts)
+        return root_above(largest) if largest else Fraction(0)
 
     def mechanism(
         self, *, epsilon: Fraction, alpha: Fraction, entropy: EntropySource = SYSTEM_ENTROPY
@@ -72,6 +79,39 @@ class WeightedSum:
     def exact_value(self, values: NDArray[Any]) -> Fraction:
         """The sum for true values, without any rounding."""
         return exact_dot(np.real(self.weights), np.real(values)) + exact_dot(np.imag(self.weights), np.imag(values))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PartSum(WeightedSum):
+    """The same over several secrets. One participant of each may move by its own α, all of them at once.
+
+    So the sum moves by at most Σ_f α_f·max|y_i| over the participants i of each secret f: the α that callers name is not
+    used, as each part has its own.
+    """
+
+    field: SecretField
+
+    @cached_property
+    def steepnesses(self) -> tuple[Fraction, ...]:
+        """For each part an exact number not below its largest weight."""
+        return tuple(WeightedSum.steepness_of(self.weights[part.run]) for part in self.field.parts)
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """What neighbours can move the sum by, in its unit."""
+        each = zip(self.field.parts, self.steepnesses, strict=True)
+        return sum((part.alpha * steep for part, steep in each), Fraction(0))
+
+    def mechanism(
+        self, *, epsilon: Fraction, alpha: Fraction, entropy: EntropySource = SYSTEM_ENTROPY
+    ) -> ScalarLaplace:
+        """Laplace noise that hides a move of one participant of each secret by its α, at loss ε."""
+        step = suggested_step(epsilon=epsilon, alpha=self.sensitivity)
+        return ScalarLaplace(epsilon=epsilon, alpha=self.sensitivity, step=step, entropy=entropy)
+
+    def rounding(self, mechanism: ScalarLaplace) -> Fraction:
+        """There is no single law of the distance; charges use that of each part."""
+        return Fraction(0)
 
 
 def root_above(square: Fraction) -> Fraction:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import DemandBounds, Formulation
+from gridveil.core.secret import SecretPart
+from gridveil.core.secret_choice import DEMAND
 from gridveil.programs import ParametricProgram
 from gridveil.programs.conic import SocBound
 from gridveil.sectors.power.arrays import OpfArrays
@@ -42,6 +44,94 @@ class DataLayout:
         reactive = d[n:] if self.with_reactive else sites.imag[self.served]
         sites[self.served] = d[:n] + 1j * reactive if np.iscomplexobj(sites) else d[:n]
         return sites
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Which entries of d are active demands: those that bounds on demands are for."""
+        n = int(self.served.sum())
+        return np.arange(n * (1 + self.with_reactive)) < n
+
+    def sizes(self, slope: Vector) -> Vector:
+        """Absolute slope of each served participant, for a slope with respect to d."""
+        if not self.with_reactive:
+            return np.abs(slope)
+        n = len(slope) // 2
+        return np.hypot(slope[:n], slope[n:])
+
+    def scaled(self, slope: Vector, factors: Vector) -> Vector:
+        """A slope with respect to d, times one factor per served participant."""
+        return slope * (np.tile(factors, 2) if self.with_reactive else factors)
+
+    def weights(self, slope: Vector, like: NDArray[Any]) -> NDArray[Any]:
+        """A slope with respect to d as one weight per participant; those that are not served have weight zero."""
+        return self.to_sites(slope, np.zeros(len(self.served), dtype=like.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class PartLayout(DataLayout):
+    """The layout of several quantities that are hidden together: d holds one part after the other, in units of its α.
+
+    So ‖d − d̃‖² weighs every quantity by its own α. Of a complex part d holds the real parts, then the imaginary ones.
+    Values are complex, those of real parts without an imaginary part. ``with_reactive`` is not used.
+    """
+
+    parts: tuple[SecretPart, ...] = ()
+
+    def to_program(self, sites: NDArray[Any]) -> Vector:
+        """Lay out d."""
+        return np.concatenate([np.zeros(0), *(self._entries(part, sites) / float(part.alpha) for part in self.parts)])
+
+    def _entries(self, part: SecretPart, sites: NDArray[Any]) -> Vector:
+        values = sites[part.run][self.served[part.run]]
+        return np.concatenate([values.real, values.imag]) if part.field.is_complex else np.array(values.real)
+
+    def to_sites(self, d: Vector, others: NDArray[Any]) -> NDArray[Any]:
+        """Lay out one value per participant with d in place; what d does not determine is taken from ``others``."""
+        sites = np.array(others, dtype=complex)
+        for part, entries in self.split(d):
+            sites[part.run][self.served[part.run]] = float(part.alpha) * self._joined(part, entries)
+        return sites
+
+    def split(self, d: Vector) -> list[tuple[SecretPart, Vector]]:
+        """Each part with its entries of d, still in units of α."""
+        ends = np.cumsum([int(self.served[part.run].sum()) * part.field.dimension for part in self.parts])
+        return list(zip(self.parts, np.split(d, ends[:-1]), strict=True))
+
+    @staticmethod
+    def _joined(part: SecretPart, entries: Vector) -> NDArray[Any]:
+        if not part.field.is_complex:
+            return entries
+        n = len(entries) // 2
+        return entries[:n] + 1j * entries[n:]
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """The real parts of what is laid out first, if that is the demand."""
+        n = sum(int(self.served[part.run].sum()) * part.field.dimension for part in self.parts)
+        first = self.parts[0]
+        return np.arange(n) < (int(self.served[first.run].sum()) if first.field.name == DEMAND else 0)
+
+    def sizes(self, slope: Vector) -> Vector:
+        """Absolute slope of each served participant, per α of its part."""
+        return np.concatenate([np.abs(self._joined(part, entries)) for part, entries in self.split(slope)])
+
+    def scaled(self, slope: Vector, factors: Vector) -> Vector:
+        """A slope with respect to d, times one factor per served participant."""
+        counts = np.cumsum([int(self.served[part.run].sum()) for part in self.parts])
+        own = np.split(factors, counts[:-1])
+        return np.concatenate(
+            [
+                entries * np.tile(factor, part.field.dimension)
+                for (part, entries), factor in zip(self.split(slope), own, strict=True)
+            ]
+        )
+
+    def weights(self, slope: Vector, like: NDArray[Any]) -> NDArray[Any]:
+        """A slope with respect to d as one weight per participant and unit of its value."""
+        weights = np.zeros(len(self.served), dtype=complex)
+        for part, entries in self.split(slope):
+            weights[part.run][self.served[part.run]] = self._joined(part, entries) / float(part.alpha)
+        return weights
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,5 +200,5 @@ class Model:
         """The same model with bounds on the real parts of the data."""
         if bounds is DemandBounds.NONE:
             return self
-        active = np.arange(self.program.n_d) < self.layout.served.sum()
-        return replace(self, program=replace(self.program, d_lower=np.where(active, 0.0, -np.inf)))
+        lower = np.where(self.layout.active, np.maximum(self.program.d_lower, 0.0), self.program.d_lower)
+        return replace(self, program=replace(self.program, d_lower=lower))

@@ -9,17 +9,28 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from gridveil.core.choices import DemandBounds, Formulation
+from gridveil.core.errors import InputError
+from gridveil.core.secret import Secret, SecretValues
+from gridveil.core.secret_choice import SecretChoice
 from gridveil.sectors.case import Case, Network
 from gridveil.sectors.gas.sector import GAS
 from gridveil.sectors.geometry import Places
 from gridveil.sectors.model import Model
+from gridveil.sectors.power.case import demand_field
 from gridveil.sectors.power.sector import POWER
+from gridveil.sectors.power.veiled_network import VeiledNetwork, filled
+from gridveil.sectors.power.veiled_network import hide as hide_in_power
+from gridveil.sectors.power.veiled_sector import VeiledSector
 from gridveil.sectors.program import ProgramSector
 from gridveil.sectors.sector import Sector
 from gridveil.sectors.sites import AS_STATED, SiteRule
 
 SECTORS: list[Sector] = [cast(Sector, ProgramSector()), GAS, POWER]
 """In the order in which they are asked whether they recognise a source; power, which takes all that is left, comes last."""
+
+
+BY_DECLARATION: list[Sector] = [cast(Sector, VeiledSector())]
+"""Sectors whose cases are not read from a file: a case becomes one of them when more of it is declared secret."""
 
 
 def register(sector: Sector) -> None:
@@ -35,7 +46,7 @@ def register(sector: Sector) -> None:
 
 def sector_of(network: Network) -> Sector:
     """Find the sector of a network."""
-    found = next((sector for sector in SECTORS if sector.kind == network.kind), None)
+    found = next((sector for sector in (*SECTORS, *BY_DECLARATION) if sector.kind == network.kind), None)
     if found is None:
         raise ValueError(f"no sector {network.kind} is registered; import the module that registers it")
     return found
@@ -49,6 +60,23 @@ def load_case(source: str, options: Any = None, *, sites: SiteRule = AS_STATED) 
     """
     case = _sector_for(source).read(source, options, sites)
     return case if Path(source).exists() else replace(case, sites_declared=True)
+
+
+def hide(case: Case, choices: tuple[SecretChoice, ...], public_demand: NDArray[Any] | None) -> Case:
+    """Declare more of a case secret, which its sector then moves out of its public network."""
+    if sector_of(case.network).kind != POWER.kind:
+        raise InputError("only power networks have further secrets (cost, limit, impedance); leave out --secret")
+    return hide_in_power(case, choices, public_demand)
+
+
+def released_case(case: Case, values: NDArray[Any]) -> Case:
+    """The case that readers of released values have: an ordinary one, with these values in place of all secrets."""
+    network = case.network
+    if not isinstance(network, VeiledNetwork):
+        return case.with_values(SecretValues(values))
+    grid, demand = filled(network, values)
+    secret = Secret(field=demand_field(grid), values=SecretValues(demand))
+    return replace(case, network=grid, secret=secret)
 
 
 def read_places(source: str) -> Places:

@@ -11,7 +11,8 @@ from gridveil.core.choices import Protects
 from gridveil.core.errors import InputError
 from gridveil.core.quantity import physical
 from gridveil.core.secret import SecretField
-from gridveil.privacy.ledger import Ledger, exact_text
+from gridveil.core.secret_choice import DEMAND
+from gridveil.privacy.ledger import ChargeHistory, ChargePart, Ledger, exact_text
 from gridveil.privacy.mechanisms.mechanism import loss_at
 
 
@@ -37,6 +38,8 @@ class Price:
     rounding: Fraction | None
     delta: Fraction = Fraction(0)
     rho: Fraction | None = None
+    parts: tuple[ChargePart, ...] = ()
+    """Of a draw that covers several secrets, in their physical units."""
 
     def at(self, alpha: Fraction) -> Fraction:
         """ε at another α, as the ledger counts it."""
@@ -92,24 +95,26 @@ class LedgerAccount:
     def check(self, field: SecretField, *prices: Price) -> None:
         """Refuse prices that together exceed what remains."""
         history = self.ledger.history()
-        reference = history.alpha / Fraction(field.base)
-        needed = sum((price.at(reference) for price in prices), Fraction(0))
+        needed = sum((_needed(price, field, history) for price in prices), Fraction(0))
         if history.remaining is not None and needed > history.remaining:
             raise InputError(
                 f"{self.ledger.path}: over budget, nothing was drawn: this release needs ε = {_short(needed)}, remaining ε = "
-                f"{_short(history.remaining)}, at α = {exact_text(history.alpha)} {field.unit}; ask for a smaller epsilon, or use "
-                "an earlier draw again (--reuse), which is free"
+                f"{_short(history.remaining)}, at α = {exact_text(history.alpha)} {history.unit}; ask for a smaller epsilon, or "
+                "use an earlier draw again (--reuse), which is free"
             )
 
     def pay(self, field: SecretField, price: Price, *, mechanism: str, purpose: str, draw: str | None = None) -> str:
         """Charge one draw and return the charge's id."""
+        several = bool(price.parts)
         return self.ledger.charge(
             epsilon=price.epsilon,
-            alpha=physical(price.alpha, field),
-            unit=field.unit,
+            # The words of a charge of several secrets are its parts; the ledger's own α fills the column.
+            alpha=self.ledger.alpha if several else physical(price.alpha, field),
+            unit=self.ledger.unit if several else field.unit,
+            parts=price.parts,
             mechanism=mechanism,
             purpose=purpose,
-            rounding=None if price.rounding is None else physical(price.rounding, field),
+            rounding=None if price.rounding is None or several else physical(price.rounding, field),
             draw=draw,
             delta=price.delta,
             rho=price.rho,
@@ -154,6 +159,14 @@ class NoAccount:
 
     def spending(self) -> None:
         """Nothing was spent."""
+
+
+def _needed(price: Price, field: SecretField, history: ChargeHistory) -> Fraction:
+    """ε of a draw as the ledger will count it."""
+    if not price.parts:
+        return price.at(history.alpha / Fraction(field.base))
+    references = {part.field: part.alpha for part in price.parts} | dict(history.references) | {DEMAND: history.alpha}
+    return sum((part.at(references[part.field]) for part in price.parts), Fraction(0))
 
 
 def _short(value: Fraction) -> str:

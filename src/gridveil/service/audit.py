@@ -12,7 +12,6 @@ import numpy as np
 import yaml
 
 from gridveil.core.errors import InputError
-from gridveil.core.quantity import parse_distance
 from gridveil.core.secret import Secret, SecretValues
 from gridveil.privacy.attacks import (
     Attack,
@@ -26,15 +25,27 @@ from gridveil.privacy.attacks import (
 from gridveil.privacy.curator import published_values
 from gridveil.privacy.mechanisms import mechanism_for
 from gridveil.privacy.mechanisms.lattice import LatticeMechanism
+from gridveil.privacy.mechanisms.mechanism import Mechanism
+from gridveil.privacy.mechanisms.product import ProductNoise
 from gridveil.privacy.mechanisms.sampler_audit import audit_ratios, goodness_of_fit
+from gridveil.privacy.secret_attacks import (
+    all_but_one_attacks,
+    reading_attacks,
+    released_values,
+    text_attacks,
+    unchanged_attacks,
+)
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.case import power_network
 from gridveil.sectors.registry import file_of, read_back
+from gridveil.service.draw import alpha_of
 from gridveil.service.pipeline_audit import audit_pipeline
 from gridveil.service.prepare import PublicCase, prepare
 from gridveil.service.publish import CARD_FILE, PUBLIC, SIMULATION
+from gridveil.service.secrets import with_secrets
 from gridveil.service.settings import ReleaseSettings
 
+TEXTS = {".m", ".json", ".yaml", ".html", ".csv", ".raw", ".aux"}
 SMALLEST_P_VALUE = 1e-4  # a right sampler fails this once in ten thousand audits
 
 Advance = Callable[[], None]
@@ -42,8 +53,17 @@ Advance = Callable[[], None]
 
 def audit_sampler(case: Case, settings: ReleaseSettings, draws: int) -> dict[str, object]:
     """Exact probability ratios of the mechanism that would protect this case, and a test of what it draws."""
-    alpha = parse_distance(settings.alpha, case.field)
+    case = with_secrets(case, settings.secrets)
+    alpha = alpha_of(settings, case.field)
     mechanism = mechanism_for(case.field, epsilon=settings.exact_epsilon, alpha=alpha, name=settings.mechanism)
+    if isinstance(mechanism, ProductNoise):
+        found = {part.field.name: _sampler_report(one, draws) for part, one in mechanism.each}
+        whole = all(bool(one["ratios"]["passed"] and one["goodness_of_fit"]["passed"]) for one in found.values())
+        return {"mechanism": repr(mechanism), "samplers": {"passed": whole} | found}
+    return _sampler_report(mechanism, draws)
+
+
+def _sampler_report(mechanism: Mechanism, draws: int) -> dict[str, Any]:
     if not isinstance(mechanism, LatticeMechanism):
         raise InputError(f"the mechanism {mechanism.name} has no lattice, so its sampler cannot be audited exactly")
     ratios = audit_ratios(mechanism)
@@ -72,6 +92,7 @@ def audit_release(
     Nothing is charged, so true values must not be used: unless the case's values are public, others are made up.
     ``advance`` is called after each of 2 ``runs`` releases.
     """
+    case = with_secrets(case, settings.secrets)
     stand_in = case if public_values else made_up(case, settings)
     found = audit_pipeline(stand_in, settings, runs=runs, advance=advance)
     return {"pipeline": asdict(found) | {"passed": found.passed, "values": "public" if public_values else "made up"}}
@@ -95,6 +116,8 @@ def attack_release(case: Case, source: str, folders: list[Path], solver: str) ->
     """Run every attack on released folders; an attack that does better than the noise allows has not passed."""
     released, cards = zip(*(_contents(folder) for folder in folders), strict=True)
     original, card = file_of(source), cards[0]
+    if case.field.parts:
+        return [_row(attack) for attack in _secret_attacks(case, list(released), card, solver)]
     noise = float(card["mechanisms"][0]["root_mean_square_noise"])
     attacks = [reading_attack(case, released[0], noise)]
     grid = power_network(case)
@@ -110,6 +133,29 @@ def attack_release(case: Case, source: str, folders: list[Path], solver: str) ->
     return [_row(attack) for attack in attacks]
 
 
+def _secret_attacks(case: Case, released: list[Path], card: Mapping[str, Any], solver: str) -> list[Attack]:
+    """Every attack on several secrets, by their parts."""
+    stated = [part.field.name for part in case.field.parts]
+    if [one["field"] for one in card.get("secrets", ())] != stated:
+        raise InputError("the release to attack has other secrets than those stated; name them with --secret")
+    noise = {one["field"]: float(one["root_mean_square_noise"]) for one in card["mechanisms"] if "field" in one}
+    found = released_values(case, released[0])
+    files = [path for path in released[0].parent.rglob("*") if path.suffix in TEXTS]
+    return [
+        *reading_attacks(case, released, noise),
+        *unchanged_attacks(case, found),
+        *text_attacks(case, [path.read_text(errors="replace") for path in files]),
+        *all_but_one_attacks(case, _published_costs(card), found, solver),
+    ]
+
+
+def _published_costs(card: Mapping[str, Any]) -> list[float]:
+    """Every number on a card that may be the true cost, and the edges that it may lie on."""
+    target, optimum = card["cost_target"], float(card["post_processing"]["optimal_cost"])
+    value, beta = float(target["value"]), float(target["beta"])
+    return [value, value - beta, value + beta, optimum, optimum - beta, optimum + beta]
+
+
 def passed(report: Mapping[str, Any]) -> bool:
     """Whether every part of an audit passed."""
     parts = [part for part in report.values() if isinstance(part, Mapping) and "passed" in part]
@@ -117,12 +163,9 @@ def passed(report: Mapping[str, Any]) -> bool:
 
 
 def _cost_attack(case: Case, released: Path, card: Mapping[str, Any], solver: str) -> Attack:
-    target, optimum = card["cost_target"], float(card["post_processing"]["optimal_cost"])
-    value, beta = float(target["value"]), float(target["beta"])
     largest = int(np.argmax(np.abs(published_values(read_back(case.network, released)).real)))
     start = float(published_values(read_back(case.network, released))[largest].real)
-    costs = [value, value - beta, value + beta, optimum, optimum - beta, optimum + beta]
-    return cost_attack(case, costs, start, float(card["promise"]["alpha"]), solver)
+    return cost_attack(case, _published_costs(card), start, float(card["promise"]["alpha"]), solver)
 
 
 def _row(attack: Attack) -> dict[str, object]:

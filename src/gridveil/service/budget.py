@@ -6,7 +6,7 @@ import os
 
 from gridveil.core.choices import Protects
 from gridveil.core.quantity import parse_distance, physical
-from gridveil.privacy.ledger import Exact, Ledger, exact_text
+from gridveil.privacy.ledger import ChargePart, Exact, Ledger, exact_text
 from gridveil.privacy.ledger_book import LedgerBook, dataset_digest
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
@@ -41,7 +41,7 @@ def describe_ledger(ledger: Ledger) -> dict[str, object]:
     history = ledger.history()
     charges, total = [], 0 * history.spent
     for charge in history.charges:
-        total += charge.at(history.alpha)
+        total += charge.at(history.alpha, history.references)
         charges.append(
             {
                 "id": charge.id,
@@ -52,6 +52,7 @@ def describe_ledger(ledger: Ledger) -> dict[str, object]:
                 "mechanism": charge.mechanism,
                 "purpose": charge.purpose,
                 "recovered": charge.recovered,
+                **({"parts": [_part(part) for part in charge.parts]} if charge.parts else {}),
                 **(
                     {} if charge.rho is None else {"delta": f"{float(charge.delta):g}", "rho": f"{float(charge.rho):g}"}
                 ),
@@ -70,4 +71,13 @@ def describe_ledger(ledger: Ledger) -> dict[str, object]:
         "protects": history.protects.value,
         "draws": len(history.charges),
         "charges": charges,
+    }
+
+
+def _part(part: ChargePart) -> dict[str, object]:
+    return {
+        "field": part.field,
+        "epsilon": exact_text(part.epsilon),
+        "alpha": exact_text(part.alpha),
+        "unit": part.unit,
     }

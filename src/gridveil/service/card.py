@@ -10,11 +10,13 @@ from dataclasses import asdict
 
 from gridveil import __version__
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.secret import SecretField
 from gridveil.core.text import odds_above, plural
 from gridveil.privacy.noisy import MechanismFacts
 from gridveil.sectors.registry import sector_of
 from gridveil.service.prepare import PublicCase
 from gridveil.service.release import PublicRelease
+from gridveil.service.secret_card import field_words, secret_facts, secret_unit_words, secret_words
 from gridveil.service.target import SMALL
 
 SIMULATION_NOTICE = "SIMULATION, NOT PRIVATE: the noise was made from a seed and protects nobody"
@@ -65,9 +67,10 @@ def card(release: PublicRelease) -> dict[str, object]:
             "unit": field.unit,
             "participants": len(field),
         },
+        **secret_facts(field, draw.noisy.mechanism.parts),
         "data_set": None if release.spending is None else asdict(release.spending),
         "mechanisms": [
-            _mechanism(draw.noisy.mechanism, field.base, field.unit),
+            *_noise(draw.noisy.mechanism, field),
             *([_mechanism(draw.total.mechanism, field.base, release.cost_unit, is_sum=True)] if draw.total else []),
         ],
         "unprotected": unprotected(release),
@@ -92,12 +95,19 @@ def card(release: PublicRelease) -> dict[str, object]:
     }
 
 
+def _noise(facts: MechanismFacts, field: SecretField) -> list[dict[str, object]]:
+    """The noise on the values: one mechanism, or one of each secret."""
+    if not facts.parts:
+        return [_mechanism(facts, field.base, field.unit)]
+    return [{"field": part.field} | _mechanism(part.facts, part.base, part.unit) for part in facts.parts]
+
+
 def title(release: PublicRelease) -> str:
     """What the release is, without a word that does not hold."""
     if release.simulation:
         return SIMULATION_NOTICE
     words = GIVEN_COST_TITLE if release.target.source is CostTargetMode.PUBLIC else TITLE
-    return words.format(fields=plural(release.case.field.name))
+    return words.format(fields=field_words(release.case.field))
 
 
 def plain_words(release: PublicRelease) -> list[str]:
@@ -107,7 +117,9 @@ def plain_words(release: PublicRelease) -> list[str]:
         return [f"{SIMULATION_NOTICE}."]
     alpha, words = release.draw.noisy.mechanism.alpha * field.base, []
     if target.source is CostTargetMode.PUBLIC:
-        words.append(WORKED_BACK.format(fields=plural(field.name)))
+        words.append(WORKED_BACK.format(fields=field_words(field)))
+    elif field.parts:
+        words += secret_words(release.draw, field)
     else:
         words.append(
             f"Somebody who knows the {plural(field.name)} of all other {plural(field.participant)}, and everything else in this "
@@ -172,6 +184,8 @@ def variant(release: PublicRelease) -> str:
 def unit_words(release: PublicRelease) -> str:
     """What may change between two neighbouring data sets."""
     field = release.case.field
+    if field.parts:
+        return secret_unit_words(field)
     return (
         f"the {field.name} of one {field.participant} ({field.meaning}) may change by up to alpha, all others being known to "
         f"the attacker; the list of {plural(field.participant)} is public"
@@ -182,7 +196,7 @@ def unprotected(release: PublicRelease) -> list[str]:
     """Everything that is published as it is."""
     facts = public_facts(release.case)
     if release.target.source is CostTargetMode.PUBLIC:
-        facts.insert(0, f"the optimal cost of the true {plural(release.case.field.name)}")
+        facts.insert(0, f"the optimal cost of the true {field_words(release.case.field)}")
     if release.target.source is CostTargetMode.FORECAST:
         facts.append("the forecast of the cost, as given by the curator")
     return facts

@@ -12,13 +12,16 @@ from fractions import Fraction
 from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.quantity import parse_distance
+from gridveil.core.secret import SecretField
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.mechanisms import mechanism_for
 from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySource, SeededEntropy
+from gridveil.privacy.mechanisms.product import ProductNoise
 from gridveil.privacy.noisy import Draw, NoisyData, NoisySum
-from gridveil.privacy.weighted_sum import WeightedSum
+from gridveil.privacy.weighted_sum import PartSum, WeightedSum
 from gridveil.service.account import Account, Price
 from gridveil.service.prepare import Prepared
+from gridveil.service.secrets import divided, noise_parts, sum_parts
 from gridveil.service.settings import ReleaseSettings
 
 LEAST_SHARE, USUAL_SHARE, LARGEST_SHARE = Fraction(1, 10), Fraction(1, 5), Fraction(2, 5)
@@ -51,12 +54,19 @@ def cost_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
     return Fraction(0) if prepared.relaxation_gap > LOOSE else LARGEST_SHARE
 
 
+def alpha_of(settings: ReleaseSettings, field: SecretField) -> Fraction:
+    """α per unit of the field; of several secrets each has its own, and the whole is measured in units of them."""
+    if field.parts:
+        return field.parts[0].alpha if len(settings.secrets) == 1 else Fraction(1)
+    return parse_distance(settings.alpha, field)
+
+
 def draw_values(
     curator: Curator, settings: ReleaseSettings, share: Fraction, account: Account, purpose: str
 ) -> NoisyData:
     """Charge and draw d̃ with what the cost target leaves of ε."""
     field = curator.field
-    alpha = parse_distance(settings.alpha, field)
+    alpha = alpha_of(settings, field)
     mechanism = mechanism_for(
         field,
         epsilon=(1 - share) * settings.exact_epsilon,
@@ -64,9 +74,11 @@ def draw_values(
         name=settings.mechanism,
         entropy=_entropy(settings, 0),
     )
-    price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding)
+    parts = noise_parts(mechanism) if isinstance(mechanism, ProductNoise) else ()
+    price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding, parts=parts)
     # The sum's own rounding is not known yet; without it its price counts in full, which is never less.
-    rest = [Price(epsilon=share * settings.exact_epsilon, alpha=alpha, rounding=None)] if share else []
+    left = share * settings.exact_epsilon
+    rest = [Price(epsilon=left, alpha=alpha, rounding=None, parts=divided(field, left))] if share else []
     account.check(field, price, *rest)
     return curator.draw(mechanism, charge_id=account.pay(field, price, mechanism=repr(mechanism), purpose=purpose))
 
@@ -75,10 +87,11 @@ def draw_total(
     curator: Curator, linear: LinearCost, settings: ReleaseSettings, share: Fraction, account: Account
 ) -> NoisySum:
     """Charge and draw the weighted sum of the true values."""
-    field, alpha = curator.field, parse_distance(settings.alpha, curator.field)
-    query = WeightedSum(weights=linear.weights)
+    field, alpha = curator.field, alpha_of(settings, curator.field)
+    query = PartSum(weights=linear.weights, field=field) if field.parts else WeightedSum(weights=linear.weights)
     mechanism = query.mechanism(epsilon=share * settings.exact_epsilon, alpha=alpha, entropy=_entropy(settings, 1))
-    price = Price(epsilon=mechanism.epsilon, alpha=alpha, rounding=query.rounding(mechanism))
+    parts = sum_parts(field, query.steepnesses, mechanism.epsilon) if isinstance(query, PartSum) else ()
+    price = Price(epsilon=mechanism.epsilon, alpha=alpha, rounding=query.rounding(mechanism), parts=parts)
     charge = account.pay(field, price, mechanism=f"weighted sum: {mechanism!r}", purpose="cost target")
     facts = query.facts(mechanism, alpha)
     return curator.draw_sum(query, mechanism, facts, offset=linear.constant, charge_id=charge)

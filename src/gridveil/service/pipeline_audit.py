@@ -24,12 +24,13 @@ from scipy.special import betainc, betaincinv
 
 from gridveil.core.errors import GridveilError, NoReleaseError
 from gridveil.core.quantity import parse_distance
-from gridveil.privacy.neighbours import Neighbours, neighbours
+from gridveil.privacy.neighbours import Neighbours, neighbours, part_neighbours
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case
 from gridveil.service import release as service
 from gridveil.service.account import NoAccount
 from gridveil.service.prepare import Prepared, PublicCase, prepare
+from gridveil.service.secrets import with_secrets
 from gridveil.service.settings import ReleaseSettings
 
 RUNS = 2500
@@ -78,7 +79,11 @@ def audit_pipeline(
     advance: Callable[[], None] = lambda: None,
 ) -> PipelineAudit:
     """Release ``runs`` times from each of two neighbours. The values of ``case`` must not be secret: nothing is charged."""
-    pair = neighbours(case, site, float(parse_distance(settings.alpha, case.field)))
+    case = with_secrets(case, settings.secrets)
+    if case.field.parts:
+        pair: Neighbours = part_neighbours(case)
+    else:
+        pair = neighbours(case, site, float(parse_distance(settings.alpha, case.field)))
     prepared = prepare(PublicCase.of(case), solver=settings.solver.value, bounds=settings.demand_bounds)
     low, high = (_observations(one, pair, settings, prepared, runs, advance) for one in (pair.low, pair.high))
     names = (

@@ -24,6 +24,7 @@ from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.privacy.curator import Curator, published_values
 from gridveil.privacy.limits import numbers_from_secret
 from gridveil.privacy.noisy import Draw
+from gridveil.privacy.secret_leaks import secret_leaks
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
 from gridveil.service.card import card
@@ -181,12 +182,27 @@ def _write_curator(release: Release, case: Case, folder: Path) -> None:
     made, curator = release.public, release.curator.curator
     report = {
         "warning": "contains true values: do not share",
-        "public_numbers_that_equal_a_secret": numbers_from_secret(case),
+        "public_numbers_that_equal_a_secret": secret_leaks(case) if case.field.parts else numbers_from_secret(case),
     }
     (folder / "report.json").write_text(json.dumps(report | summary(release), indent=2) + "\n")
+    if curator.field.parts:
+        _write_values(curator, made, folder / "values.csv")
+        return
     with (folder / "demands.csv").open("w", newline="") as file:
         table = csv.writer(file)
         parts = ("p", "q") if curator.field.is_complex else ("flow",)
         table.writerow(["site", *(f"{kind}_{part}_pu" for kind in ("true", "noisy", "released") for part in parts)])
         for site, *values in curator.table(made.draw.noisy, made.values):
             table.writerow([site, *(number for d in values for number in (d.real, d.imag)[: len(parts)])])
+
+
+def _write_values(curator: Curator, made: PublicRelease, path: Path) -> None:
+    """Every value of every secret, true, noisy and released, in per unit of its field (impedances as logarithms)."""
+    secret = [part.field.name for part in curator.field.parts for _ in part.field.places]
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(
+            ["secret", "place", *(f"{kind}_{part}" for kind in ("true", "noisy", "released") for part in ("re", "im"))]
+        )
+        for name, (place, *values) in zip(secret, curator.table(made.draw.noisy, made.values), strict=True):
+            table.writerow([name, place, *(number for value in values for number in (value.real, value.imag))])

@@ -8,6 +8,7 @@ from gridveil.core.choices import CostTargetMode
 from gridveil.core.text import plural
 from gridveil.service.card import ASSUMPTIONS, WORKED_BACK, card, plain_words, unit_words, unprotected
 from gridveil.service.release import PublicRelease
+from gridveil.service.secret_card import field_words
 
 TO_BE_STATED = "to be stated by the publisher"
 
@@ -15,7 +16,8 @@ TO_BE_STATED = "to be stated by the publisher"
 def registry_entry(release: PublicRelease) -> dict[str, object]:
     """The entry as plain values. What only the publisher knows is left to be stated, in words that say so."""
     field, draw = release.case.field, release.draw
-    parts = [draw.noisy.mechanism, *([draw.total.mechanism] if draw.total else [])]
+    noise = [part.facts for part in draw.noisy.mechanism.parts] or [draw.noisy.mechanism]
+    parts = [*noise, *([draw.total.mechanism] if draw.total else [])]
     return {
         "url_slug": "gridveil-release",
         "status": "Draft",
@@ -24,7 +26,7 @@ def registry_entry(release: PublicRelease) -> dict[str, object]:
             "basic": {
                 "name": str(card(release)["name"]),
                 "data_curators": [{"data_curator_name": TO_BE_STATED, "data_curator_type": TO_BE_STATED}],
-                "intended_use": f"optimal flow studies on a network whose {plural(field.name)} are protected",
+                "intended_use": f"optimal flow studies on a network whose {field_words(field)} are protected",
                 "data_product_type": "Synthetic data",
                 "data_product_region": TO_BE_STATED,
                 "description": " ".join(plain_words(release)),
@@ -85,7 +87,7 @@ def registry_entry(release: PublicRelease) -> dict[str, object]:
 def _warned(release: PublicRelease) -> list[str]:
     items = unprotected(release)
     if release.target.source is CostTargetMode.PUBLIC:
-        return [WORKED_BACK.format(fields=plural(release.case.field.name)), *items]
+        return [WORKED_BACK.format(fields=field_words(release.case.field)), *items]
     return items
 
 

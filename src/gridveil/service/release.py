@@ -27,6 +27,7 @@ from gridveil.sectors.registry import sector_of
 from gridveil.service.account import Account, Spending
 from gridveil.service.draw import make_draw
 from gridveil.service.prepare import Prepared, PublicCase, prepare
+from gridveil.service.secrets import with_secrets
 from gridveil.service.settings import ReleaseSettings
 from gridveil.service.target import Aim, aim, band_around, retreats
 
@@ -110,6 +111,7 @@ def make_release(
     not lost if post-processing fails. Raises NoReleaseError when no verified release is found.
     """
     clock = time.perf_counter()
+    case = with_secrets(case, settings.secrets)
     public, curator = PublicCase.of(case), Curator(case)
     refuse_undeclared_sites(public, settings)
     prepared = prepared or prepare(public, solver=settings.solver.value, bounds=settings.demand_bounds)

@@ -24,7 +24,7 @@ from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger, exact_text
 from gridveil.privacy.ledger_book import curator_key
 from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
-from gridveil.privacy.noisy import Draw, MechanismFacts, NoisyData, NoisySum
+from gridveil.privacy.noisy import Draw, NoisyData, NoisySum, facts_from
 
 FILE = "draw.json"
 VERSION = 2
@@ -59,7 +59,7 @@ def load_draw(folder: Path, curator: Curator, ledger: Ledger | None) -> Draw:
     draw = Draw(
         noisy=NoisyData(
             values=_array(document["values"]),
-            mechanism=MechanismFacts(**document["mechanism"]),
+            mechanism=facts_from(document["mechanism"]),
             simulation=document["simulation"],
             charge_id=document["charge"],
         ),
@@ -75,6 +75,8 @@ def kept_promise(
     draw: Draw, field: SecretField, ledger: Ledger | None, epsilon: str | None, alpha: str | None
 ) -> tuple[str, str]:
     """ε and α of a draw that is used again, from the ledger's charges; nothing can change them, so others are refused."""
+    if field.parts:
+        _check_parts(draw, field, ledger)
     paid_epsilon, paid_alpha = _paid(draw, field, ledger)
     stated = {
         "epsilon": (None if epsilon is None else positive_fraction(epsilon, "epsilon"), paid_epsilon),
@@ -95,7 +97,23 @@ def _paid(draw: Draw, field: SecretField, ledger: Ledger | None) -> tuple[Fracti
         epsilon = sum((Fraction(repr(part.mechanism.epsilon)) for part in parts), Fraction(0))
         return epsilon, Fraction(repr(draw.noisy.mechanism.alpha))
     charges = [ledger.find(part.charge_id or "") for part in parts]
-    return sum((charge.epsilon for charge in charges), Fraction(0)), charges[0].alpha / Fraction(field.base)
+    alpha = Fraction(1) if field.parts else charges[0].alpha / Fraction(field.base)
+    return sum((charge.epsilon for charge in charges), Fraction(0)), alpha
+
+
+def _check_parts(draw: Draw, field: SecretField, ledger: Ledger | None) -> None:
+    """Refuse secrets with another α or share than those that the draw was made and paid for with."""
+    made = [(part.field, part.facts.epsilon, part.facts.alpha * part.base) for part in draw.noisy.mechanism.parts]
+    total = draw.noisy.mechanism.epsilon
+    if ledger is not None and not draw.simulation:
+        charge = ledger.find(draw.noisy.charge_id or "")
+        made = [(part.field, float(part.epsilon), float(part.alpha)) for part in charge.parts]
+        total = float(charge.epsilon)
+    asked = [(one.field.name, float(one.share) * total, float(one.alpha) * one.field.base) for one in field.parts]
+    same = [name for name, *_ in made] == [name for name, *_ in asked]
+    if not same or not np.allclose([one[1:] for one in made], [one[1:] for one in asked], rtol=1e-9, atol=0.0):
+        stated = ", ".join(f"{name}: ε = {loss:g} at α = {alpha:g}" for name, loss, alpha in made)
+        raise InputError(f"the draw to be reused was made for other secrets ({stated}); state the same --secret")
 
 
 def _check_charges(draw: Draw, field: SecretField, ledger: Ledger | None, folder: Path) -> None:
@@ -107,7 +125,8 @@ def _check_charges(draw: Draw, field: SecretField, ledger: Ledger | None, folder
     for part in parts:
         charge = ledger.find(part.charge_id or "")
         stated = (part.mechanism.epsilon, part.mechanism.alpha * field.base)
-        if not np.allclose(stated, (float(charge.epsilon), float(charge.alpha)), rtol=1e-9, atol=0.0):
+        paid = (float(charge.epsilon), stated[1] if charge.parts else float(charge.alpha))
+        if bool(charge.parts) != bool(field.parts) or not np.allclose(stated, paid, rtol=1e-9, atol=0.0):
             raise InputError(f"{folder}: its draw does not match the charge that paid for it; draw anew")
 
 
@@ -130,7 +149,7 @@ def total_from(fields: dict[str, Any], *, simulation: bool) -> NoisySum:
         value=fields["value"],
         weights=_array(fields["weights"]),
         offset=fields["offset"],
-        mechanism=MechanismFacts(**fields["mechanism"]),
+        mechanism=facts_from(fields["mechanism"]),
         simulation=simulation,
         charge_id=fields["charge"],
     )

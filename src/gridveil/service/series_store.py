@@ -22,7 +22,7 @@ import numpy as np
 from gridveil.core.errors import InputError
 from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.ledger_book import curator_key
-from gridveil.privacy.noisy import MechanismFacts, SeriesDraw
+from gridveil.privacy.noisy import SeriesDraw, facts_from
 from gridveil.privacy.series_curator import SeriesCurator
 from gridveil.service.account import Account
 from gridveil.service.reuse import total_fields, total_from
@@ -89,7 +89,7 @@ class SeriesStore:
         totals = document["totals"]
         return SeriesDraw(
             values=np.load(io.BytesIO(content), allow_pickle=False),
-            mechanism=MechanismFacts(**document["mechanism"]),
+            mechanism=facts_from(document["mechanism"]),
             simulation=document["simulation"],
             charge_id=document["charge"],
             draw_id=document["draw"],

@@ -9,6 +9,7 @@ from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode, DemandBounds
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
+from gridveil.core.secret_choice import SecretChoice
 from gridveil.privacy.mechanisms import LAPLACE
 from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
 
@@ -51,6 +52,8 @@ class ReleaseSettings:
     solver: Solver = Solver.STRUCTURED
     demand_bounds: DemandBounds = DemandBounds.NONE
     time_limit: float | None = None
+    secrets: tuple[SecretChoice, ...] = ()
+    """What is hidden, each with its own α; empty: demands alone, with ``alpha``."""
 
     def __post_init__(self) -> None:
         positive_fraction(self.epsilon, "epsilon")

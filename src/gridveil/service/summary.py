@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
-from gridveil.service.release import Release
+from gridveil.service.release import PublicRelease, Release
 
 
 def summary(release: Release) -> dict[str, object]:
@@ -39,8 +39,31 @@ def summary(release: Release) -> dict[str, object]:
             "rank_correlation": _finite(result.monotonicity.rank_correlation),
         },
         "data_set": None if made.spending is None else asdict(made.spending),
+        **_secrets(made),
         "curator": {name: _finite(value) for name, value in asdict(release.curator.comparison).items()}
-        | {"highpoint_cost_error": _relative(high.cost - target.value, target.value)},
+        | {"highpoint_cost_error": _relative(high.cost - target.value, target.value)}
+        | _errors(release),
+    }
+
+
+def _secrets(made: PublicRelease) -> dict[str, object]:
+    """Of several secrets: what the noise on each was charged, at its own α."""
+    parts = made.draw.noisy.mechanism.parts
+    each = [
+        {"field": one.field, "epsilon": one.facts.epsilon, "alpha": one.facts.alpha * one.base, "unit": one.unit}
+        for one in parts
+    ]
+    return {"secrets": each} if parts else {}
+
+
+def _errors(release: Release) -> dict[str, object]:
+    """Of several secrets: root mean square errors of each one's values, in its unit. For the curator."""
+    made, curator = release.public, release.curator.curator
+    if not made.case.field.parts:
+        return {}
+    return {
+        "errors_noisy": curator.distances(made.draw.noisy.values),
+        "errors_released": curator.distances(made.values),
     }
 
 

@@ -24,7 +24,7 @@ from gridveil.core.methods import Method, Solver
 from gridveil.core.secret import Secret, SecretField, SecretValues
 from gridveil.privacy.curator import Curator, published_values
 from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
-from gridveil.privacy.mechanisms.simulation import simulate_laplace
+from gridveil.privacy.mechanisms.simulation import simulate_noise
 from gridveil.privacy.noisy import NoisyData
 from gridveil.sectors.case import Case, Network
 from gridveil.sectors.model import DataLayout, Model
@@ -227,8 +227,8 @@ def _explore(
     for alpha, epsilon in product(grid.alphas, grid.epsilons):
         tried: list[list[_Run]] = [[] for _ in bands]
         for seed in range(1, grid.seeds + 1):
-            noisy = simulate_laplace(
-                case.values, epsilon=float(Fraction(epsilon)), alpha=float(Fraction(alpha)), seed=seed
+            noisy = simulate_noise(
+                case.secret, epsilon=float(Fraction(epsilon)), alpha=float(Fraction(alpha)), seed=seed
             )
             for runs, band in zip(tried, bands, strict=True):
                 runs.append(_run(case, model, backend, noisy, band, grid.method))

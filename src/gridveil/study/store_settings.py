@@ -60,7 +60,8 @@ def merged_settings(path: Path, stored: Settings | None, study: Study) -> Settin
 
 def _network(entry: NetworkEntry) -> dict[str, str | None]:
     """Identify a file by its content, so that it may move, and a name by itself."""
-    return {"case": None if entry.checksum else entry.case, "checksum": entry.checksum, "preset": entry.preset}
+    facts = {"case": None if entry.checksum else entry.case, "checksum": entry.checksum, "preset": entry.preset}
+    return facts if entry.secret is None else facts | {"secret": entry.secret}
 
 
 def _misfit(path: Path, problem: str) -> InputError:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
+from gridveil.core.secret_choice import stated_secrets
 from gridveil.privacy.mechanisms.simulation import NoiseSites
 from gridveil.sectors.gas.boundary import preset_boundary
 from gridveil.sectors.registry import file_of
@@ -36,6 +37,8 @@ class NetworkEntry:
     """Boundary conditions of a gas network."""
     checksum: str
     """SHA-256 of the file, so that rows of a changed file are not mixed with older ones; empty for a name."""
+    secret: str | None = None
+    """What is hidden, as ``--secret`` takes it; None: demands alone. Values of α are then multiples of what it states."""
 
     @property
     def source(self) -> str:
@@ -182,16 +185,17 @@ def _network(table: TomlTable, folders: list[Path]) -> NetworkEntry:
     case = table.text("case")
     label = table.text("label") if table.has("label") else case
     preset = table.text("preset") if table.has("preset") else None
+    secret = table.text("secret") if table.has("secret") else None
     table.finish()
     path = next((folder / case for folder in folders if (folder / case).exists()), None)
     try:
         if preset is not None:
             preset_boundary(preset)
+        stated_secrets(secret)
         if path is None:
             _check_name(case, folders)
-        return NetworkEntry(
-            label=label, case=case, path=path, preset=preset, checksum=_checksum(path) if path is not None else ""
-        )
+        checksum = _checksum(path) if path is not None else ""
+        return NetworkEntry(label=label, case=case, path=path, preset=preset, checksum=checksum, secret=secret)
     except InputError as error:
         raise table.wrong(str(error)) from None
 

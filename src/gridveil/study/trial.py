@@ -27,11 +27,13 @@ from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import NoReleaseError
 from gridveil.core.methods import Method, Solver
 from gridveil.core.parallel import Failure, failure_of
+from gridveil.core.secret_choice import stated_secrets
 from gridveil.privacy.curator import Curator, published_values
-from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
+from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_noise
 from gridveil.privacy.noisy import NoisyData
 from gridveil.sectors.gas.boundary import preset_boundary
 from gridveil.sectors.registry import build_model, load_case, sector_of
+from gridveil.service.secrets import with_secrets
 from gridveil.solvers.backend import Backend
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
@@ -96,7 +98,8 @@ class PreparedNetwork:
 
 def load_network(entry: NetworkEntry) -> Case:
     """Read a network of a study."""
-    return load_case(entry.source, preset_boundary(entry.preset) if entry.preset is not None else None)
+    case = load_case(entry.source, preset_boundary(entry.preset) if entry.preset is not None else None)
+    return with_secrets(case, stated_secrets(entry.secret))
 
 
 def inspect_network(entry: NetworkEntry, solver: Solver) -> TrialNetwork:
@@ -137,8 +140,8 @@ def noise_stream(label: str, seed: int) -> int:
 
 def run_trial(rules: Rules, prepared: PreparedNetwork, task: Task) -> TaskOutcome:
     """Draw simulated noise, repair it, and measure. A failed repair becomes a row with its reason."""
-    noisy = simulate_laplace(
-        prepared.case.values,
+    noisy = simulate_noise(
+        prepared.case.secret,
         epsilon=task.epsilon,
         alpha=task.alpha,
         seed=noise_stream(prepared.network.entry.label, task.seed),

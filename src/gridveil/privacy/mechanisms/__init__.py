@@ -19,6 +19,7 @@ from gridveil.privacy.mechanisms.exact_sampling import (
 from gridveil.privacy.mechanisms.max_norm import MaxNorm
 from gridveil.privacy.mechanisms.mechanism import Mechanism
 from gridveil.privacy.mechanisms.planar_laplace import PlanarLaplace
+from gridveil.privacy.mechanisms.product import ProductNoise
 from gridveil.privacy.mechanisms.profile import ProfileMechanism
 from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
 from gridveil.privacy.mechanisms.shared_shape import SharedShape
@@ -49,7 +50,17 @@ def mechanism_for(
     """Make the named mechanism for a secret field: planar for complex values, scalar for real ones. α is per unit."""
     if name not in MECHANISMS:
         raise InputError(f"unknown mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
+    if field.parts:
+        return product_for(field, epsilon=Fraction(epsilon), name=name, entropy=entropy)
     return MECHANISMS[name](field, Fraction(epsilon), Fraction(alpha), entropy)
+
+
+def product_for(
+    field: SecretField, *, epsilon: Fraction, name: str = LAPLACE, entropy: EntropySource = SYSTEM_ENTROPY
+) -> ProductNoise:
+    """Make the noise of a field of several parts: ε is divided by their shares, exactly, and each has its own α."""
+    make = MECHANISMS[name]
+    return ProductNoise(field, [make(part.field, part.share * epsilon, part.alpha, entropy) for part in field.parts])
 
 
 K_NORM, GAUSSIAN, SHARED_SHAPE = "k-norm", "gaussian", "shared-shape"

@@ -5,12 +5,13 @@ A seeded release uses the exact mechanisms with seeded entropy instead.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
 
-from gridveil.core.secret import SecretValues
-from gridveil.privacy.noisy import MechanismFacts, NoisyData
+from gridveil.core.secret import Secret, SecretValues
+from gridveil.privacy.noisy import MechanismFacts, NoisyData, PartFacts
 
 
 class NoiseSites(Enum):
@@ -50,3 +51,34 @@ def simulate_laplace(
         ),
         simulation=True,
     )
+
+
+def simulate_noise(
+    secret: Secret, *, epsilon: float, alpha: float, seed: int, sites: NoiseSites = NoiseSites.ALL
+) -> NoisyData:
+    """Simulated noise on a secret; of several ones, each has its share of ε and ``alpha`` times its own α."""
+    parts, values = secret.field.parts, secret.values.reveal()
+    if not parts:
+        return simulate_laplace(secret.values, epsilon=epsilon, alpha=alpha, seed=seed, sites=sites)
+    drawn = []
+    for place, part in enumerate(parts):
+        own = values[part.run] if part.field.is_complex else values[part.run].real
+        stream = int(np.random.SeedSequence((seed, place)).generate_state(1)[0])
+        loss, distance = float(part.share) * epsilon, alpha * float(part.alpha)
+        drawn.append(simulate_laplace(SecretValues(own), epsilon=loss, alpha=distance, seed=stream))
+    noisy = [part.within_limits(one.values) for part, one in zip(parts, drawn, strict=True)]
+    facts = tuple(
+        PartFacts(
+            field=part.field.name,
+            participant=part.field.participant,
+            unit=part.field.unit,
+            base=part.field.base,
+            dimension=part.field.dimension,
+            start=part.run.start,
+            stop=part.run.stop,
+            facts=one.mechanism,
+        )
+        for part, one in zip(parts, drawn, strict=True)
+    )
+    whole = replace(drawn[0].mechanism, name="Laplace on each secret (simulated)", epsilon=epsilon, parts=facts)
+    return NoisyData(values=np.concatenate(noisy).astype(complex), mechanism=whole, simulation=True)

@@ -46,24 +46,22 @@ class Flows:
     q_to: ca.MX
 
 
+@dataclass(frozen=True, eq=False)
+class Admittances:
+    """Conductances and susceptances of all branches: own (ii, jj) and mutual (ij, ji), numbers or expressions."""
+
+    g: tuple[Any, Any, Any, Any]
+    b: tuple[Any, Any, Any, Any]
+    """In the order ii, ij, ji, jj, as those of g."""
+
+
 def ac_opf(network: PowerNetwork) -> ParametricProgram:
     """O(d) with d = (P of the served load sites; Q of the same), all in per unit; cost in $/h.
 
     The expressions are written when a solver asks for them: the structured one works from arrays.
     """
     grid = network.grid
-    generator, line = grid.generator, grid.dc_line
-    lower = np.concatenate([generator.p_min, generator.q_min, line.p_min])
-    upper = np.concatenate([generator.p_max, generator.q_max, line.p_max])
-    variables = [
-        variable_angle(grid),
-        variable_magnitude(grid),
-        variable_generation(generator.p_min, generator.p_max),
-        variable_generation(generator.q_min, generator.q_max),
-        variable_dc_line(grid),
-        variable_susceptance(grid),
-        variable_cost_level(grid.cost, lower, upper),
-    ]
+    variables = ac_variables(grid)
     more = {"cost_unit": "$/h", "more_starts": (lambda d: start_from_dc(network, d),), "fine_below": 1.0}
     return ParametricProgram.deferred(
         name=AC_OPF,
@@ -74,13 +72,29 @@ def ac_opf(network: PowerNetwork) -> ParametricProgram:
     )
 
 
+def ac_variables(grid: Grid) -> list[Variable]:
+    """Angles, magnitudes, active and reactive power of generators, DC lines, susceptances and levels of costs."""
+    generator, line = grid.generator, grid.dc_line
+    lower = np.concatenate([generator.p_min, generator.q_min, line.p_min])
+    upper = np.concatenate([generator.p_max, generator.q_max, line.p_max])
+    return [
+        variable_angle(grid),
+        variable_magnitude(grid),
+        variable_generation(generator.p_min, generator.p_max),
+        variable_generation(generator.q_min, generator.q_max),
+        variable_dc_line(grid),
+        variable_susceptance(grid),
+        variable_cost_level(grid.cost, lower, upper),
+    ]
+
+
 def _written(grid: Grid, variables: list[Variable], more: dict[str, Any]) -> ParametricProgram:
     n_load = len(grid.load_bus)
     x, (angle, magnitude, p_gen, q_gen, carried, susceptance, level) = symbols(variables)
     d = ca.MX.sym("d", 2 * n_load)
     p_load, q_load = ca.vertsplit(d, n_load)
 
-    flows = expression_ohms_law(grid, angle, magnitude)
+    flows = expression_ohms_law(grid, admittances(grid), angle, magnitude)
     rows = [
         constraint_power_balance(
             grid,
@@ -118,12 +132,19 @@ def variable_magnitude(grid: Grid) -> Variable:
     return Variable(lower, upper, np.clip(1.0, lower, upper))
 
 
-def expression_ohms_law(grid: Grid, angle: ca.MX, magnitude: ca.MX) -> Flows:
+def admittances(grid: Grid) -> Admittances:
+    """The branches of a network whose impedances are public."""
+    all_four = (grid.y_ff, grid.y_ft, grid.y_tf, grid.y_tt)
+    g_ii, g_ij, g_ji, g_jj = (constant(y.real) for y in all_four)
+    b_ii, b_ij, b_ji, b_jj = (constant(y.imag) for y in all_four)
+    return Admittances((g_ii, g_ij, g_ji, g_jj), (b_ii, b_ij, b_ji, b_jj))
+
+
+def expression_ohms_law(grid: Grid, y: Admittances, angle: ca.MX, magnitude: ca.MX) -> Flows:
     """(8): S_ij = conj(Y_ii)|V_i|² + conj(Y_ij) V_i conj(V_j), for both ends of each branch."""
     v_i, v_j = pick(magnitude, grid.from_bus), pick(magnitude, grid.to_bus)
     theta = pick(angle, grid.from_bus) - pick(angle, grid.to_bus)
-    g_ii, g_ij, g_ji, g_jj = (constant(y.real) for y in (grid.y_ff, grid.y_ft, grid.y_tf, grid.y_tt))
-    b_ii, b_ij, b_ji, b_jj = (constant(y.imag) for y in (grid.y_ff, grid.y_ft, grid.y_tf, grid.y_tt))
+    (g_ii, g_ij, g_ji, g_jj), (b_ii, b_ij, b_ji, b_jj) = y.g, y.b
     cos, sin = v_i * v_j * ca.cos(theta), v_i * v_j * ca.sin(theta)
     return Flows(
         p_from=g_ii * v_i**2 + g_ij * cos + b_ij * sin,
