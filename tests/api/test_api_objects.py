@@ -104,10 +104,27 @@ def test_pypsa_there_and_back(pypsa_network, only_private):
     assert gridveil.load(back).solve(formulation="dc").converged  # results of PyPSA do not get in the way
 
 
-def test_pypsa_with_many_snapshots_is_refused(pypsa_network):
+@pytest.mark.parametrize("kind", ["object", "folder", "netCDF"])
+def test_pypsa_snapshots_are_a_series(pypsa_network, tmp_path, kind):
+    """Loads as PyPSA itself has them at each snapshot; a static load is constant."""
     pypsa_network.set_snapshots(["noon", "night"])
+    pypsa_network.loads_t.p_set = pypsa_network.loads_t.p_set.reindex(pypsa_network.snapshots)[["x"]]
+    pypsa_network.loads_t.p_set["x"] = [80.0, 35.5]
+    pypsa_network.loads.loc["y", "p_set"] = 70.0
+    source = {"object": pypsa_network, "folder": tmp_path / "case", "netCDF": tmp_path / "case.nc"}[kind]
+    if kind == "folder":
+        pypsa_network.export_to_csv_folder(str(source))
+    elif kind == "netCDF":
+        pytest.importorskip("netCDF4")
+        pypsa_network.export_to_netcdf(str(source))
+    case = gridveil.load(source)
+    parts = [pypsa_network.get_switchable_as_dense("Load", name).to_numpy() for name in ("p_set", "q_set")]
+    hours = np.stack([hour.reveal() for hour in case.case.over_time.values])
+    assert case.case.over_time.timestamps == ("noon", "night") and np.array_equal(hours, parts[0] + 1j * parts[1])
     with pytest.raises(InputError, match="2 snapshots"):
-        gridveil.load(pypsa_network)
+        case.solve()
+    made = case.release_series("snapshots", protects="hour", epsilon=1, alpha="1MVA", beta="2%", seed=4)
+    assert list(made.to_pandas().timestamp) == ["noon", "noon", "night", "night"]
 
 
 @pytest.mark.parametrize("name", ["pandapower", "pypsa"])

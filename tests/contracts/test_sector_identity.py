@@ -58,6 +58,17 @@ def test_another_network_has_another_identity(load_text):
     assert len(found) == 3
 
 
+def test_a_dc_line_is_an_edge_whatever_its_direction_and_state(load_text):
+    plain, line, back = two_bus_net(), two_bus_net(), two_bus_net()
+    for net in (plain, line, back):
+        net.add_bus(3)
+        net.add_branch(2, 3)
+    line.add_dcline(1, 3)
+    back.add_dcline(3, 1, status=0)
+    found = [identity(load_text(net.text())) for net in (plain, line, back)]
+    assert set(found[1]) - set(found[0]) == {"edge 1--3"} and found[1] == found[2]
+
+
 def test_the_list_of_sites_does_not_enter(load_text):
     """Otherwise whoever declares another list of sites would draw from the same demands on a fresh budget."""
     first = load_text(two_bus_net().text())

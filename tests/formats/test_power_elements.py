@@ -147,11 +147,115 @@ def test_pandapower_dc_lines_need_a_maximum_of_their_own(tmp_path):
         load_case(str(path))
 
 
+def edited(path, **tables):
+    """A pandapower file with tables added, or columns of all rows set where a table is a mapping."""
+    document = json.loads(path.read_text())
+    found = document["_object"]
+    for name, stated in tables.items():
+        rows = stated
+        if isinstance(stated, dict):
+            frame = json.loads(found[name]["_object"])
+            old = [dict(zip(frame["columns"], row, strict=True)) for row in frame["data"]]
+            rows = [row | stated for row in old]
+        content = {
+            "columns": list(rows[0]),
+            "index": list(range(len(rows))),
+            "data": [list(row.values()) for row in rows],
+        }
+        plain = {"_module": "pandas.core.frame", "_class": "DataFrame", "orient": "split"}
+        found[name] = plain | {"_object": json.dumps(content)}
+    path.write_text(json.dumps(document))
+    return path
+
+
+UNIT = {"bus": 2, "p_mw": 7.125, "q_mvar": 2.375, "in_service": True}
+SVC = {"bus": 2, "x_l_ohm": 2000.0, "x_cvar_ohm": -1500.0, "set_vm_pu": 1.0, "in_service": True}
+SVC |= {"thyristor_firing_angle_degree": 20.625, "min_angle_degree": 90.0, "max_angle_degree": 180.0}
+
+
+def test_pandapower_storage_is_an_injection_within_its_limits(tmp_path):
+    """pandapower counts what a unit draws; without limits the rating of the converter counts. Free power lowers the cost."""
+    stated = {"min_p_mw": -15.0, "max_p_mw": 10.0, "min_q_mvar": -4.0, "max_q_mvar": 3.0, "sn_mva": None}
+    rated = {"min_p_mw": None, "max_p_mw": None, "min_q_mvar": None, "max_q_mvar": None, "sn_mva": 12.0}
+    path = converted(plain_net(), "pandapower-json", tmp_path)
+    without = optimum(load_case(str(path))).cost
+    case = load_case(str(edited(path, storage=[UNIT | stated, UNIT | rated | {"in_service": False}])))
+    unit, base = case.network.storage, case.network.base_mva
+    assert base * unit.p_min == pytest.approx([-10.0, -12.0]) and base * unit.p_max == pytest.approx([15.0, 12.0])
+    assert base * unit.q_min == pytest.approx([-3.0, 0.0]) and base * unit.q_max == pytest.approx([4.0, 0.0])
+    assert optimum(case).cost < without - 100
+    assert any("storage" in note for note in case.notes) and any("storage units" in line for line in case.unprotected)
+    (tmp_path / "out").mkdir()
+    _, back = released(case, tmp_path / "out")
+    for name in ("bus", "p_min", "p_max", "q_min", "q_max", "in_service"):
+        assert getattr(back.network.storage, name) == pytest.approx(getattr(unit, name)), name
+    with pytest.raises(InputError, match="have costs"):
+        load_case(str(edited(path, poly_cost=[{"et": "storage", "element": 0, "cp1_eur_per_mw": 2.5}])))
+
+
+def test_egret_storage_is_read_and_written(tmp_path):
+    """powerio passes it over without a word."""
+    path = converted(plain_net(), "egret-json", tmp_path)
+    without = optimum(load_case(str(path))).cost
+    document = json.loads(path.read_text())
+    unit = {"bus": "3", "max_charge_rate": 10.0, "max_discharge_rate": 15.0, "initial_state_of_charge": 0.20625}
+    document["elements"]["storage"] = {"Clinic": unit | {"initial_discharge_rate": 7.125}}
+    document["elements"]["interface"] = {"north": {"minimum_limit": 1.0}}
+    path.write_text(json.dumps(document))
+    case = load_case(str(path))
+    assert case.network.base_mva * case.network.storage.p_min == pytest.approx([-10.0])
+    assert optimum(case).cost < without - 100 and "Egret elements of other kinds are not read: interface" in case.notes
+    (tmp_path / "out").mkdir()
+    written, back = released(case, tmp_path / "out")
+    assert (
+        back.network.storage.p_max == pytest.approx(case.network.storage.p_max) and "Clinic" not in written.read_text()
+    )
+    del unit["max_charge_rate"]
+    path.write_text(json.dumps(document | {"elements": document["elements"] | {"storage": {"a": unit}}}))
+    with pytest.raises(InputError, match="add max_charge_rate"):
+        load_case(str(path))
+    path.write_text(
+        json.dumps(document | {"elements": document["elements"] | {"storage": {"a": unit | {"bus": "77"}}}})
+    )
+    with pytest.raises(InputError, match="its bus does not exist"):
+        load_case(str(path))
+
+
+def test_pandapower_compensators_feed_between_the_limits_of_their_firing_angles(tmp_path):
+    """At 180 degrees the capacitor alone, at 90 with the whole reactor; in between 2(π−α) + sin 2α over π of it."""
+    path = edited(converted(plain_net(), "pandapower-json", tmp_path), svc=[SVC, SVC | {"min_angle_degree": 120.0}])
+    case = load_case(str(path))
+    device, capacitor, coil = case.network.compensator, 230.0**2 / 1500.0, 230.0**2 / 2000.0
+    part = (2 * (np.pi - np.deg2rad(120)) + np.sin(np.deg2rad(240))) / np.pi
+    assert 100 * device.b_max == pytest.approx([capacitor] * 2)
+    assert 100 * device.b_min == pytest.approx([capacitor - coil, capacitor - part * coil])
+    assert any("compensators (svc)" in note for note in case.notes)
+    (tmp_path / "out").mkdir()
+    _, back = released(case, tmp_path / "out")
+    for name in ("bus", "b_min", "b_max", "in_service"):
+        assert getattr(back.network.compensator, name) == pytest.approx(getattr(device, name)), name
+
+
+def test_pandapower_lines_may_be_loaded_to_a_part_of_their_rating(tmp_path):
+    """powerio passes over max_loading_percent and df; the optimum is that of a file with the lower rating."""
+    path = converted(plain_net(), "pandapower-json", tmp_path)
+    full = load_case(str(path)).network.branch.rate
+    net = plain_net()
+    for row in net.branch:
+        row[5] *= 0.95 * 0.98
+    lowered = optimum(load_case(str(converted(net, "matpower", tmp_path)))).cost
+    case = load_case(str(edited(path, line={"max_loading_percent": 95.0, "df": 0.98})))
+    assert case.network.branch.rate == pytest.approx(0.931 * full)
+    assert optimum(case).cost == pytest.approx(lowered, rel=1e-6)
+    (tmp_path / "out").mkdir()
+    released(case, tmp_path / "out")
+
+
 def test_psse_dc_lines_are_refused_because_they_have_no_limits():
     path = data_folder() / "powermodels" / "two-terminal-hvdc_test.raw"
     if not path.exists():
         pytest.skip(f"needs {path.name} from the folder named by GRIDVEIL_DATA")
-    with pytest.raises(InputError, match="no limits"):
+    with pytest.raises(InputError, match="no rating"):
         load_case(str(path))
 
 

@@ -190,7 +190,7 @@ LEFT_OUT = {
     "asymmetric_sgen": {"bus": 1, "p_a_mw": 1.0, "p_b_mw": 1.0, "p_c_mw": 1.0},
     "impedance": {"from_bus": 0, "to_bus": 2, "rft_pu": 0.1, "xft_pu": 0.1, "sn_mva": 100.0},
     "trafo3w": {"hv_bus": 0, "mv_bus": 1, "lv_bus": 2},
-    "svc": {"bus": 1, "x_l_ohm": 1.0},
+    "ssc": {"bus": 1, "r_ohm": 1.0, "x_ohm": 1.0},
     "table_of_tomorrow": {"bus": 1, "p_mw": 3.0},
 }
 
@@ -228,11 +228,11 @@ def test_pandapower_switches(tmp_path):
     assert "switch is malformed" in refusal(path)
 
 
-def test_storage_in_service_is_refused(tmp_path):
-    """It was left out with a note, and the network became another one."""
+def test_storage_without_limits_is_refused(tmp_path):
+    """powerio takes the set-point for the rating."""
     unit = {"bus": 1, "p_mw": SET_POINT, "max_e_mwh": 10.0, "in_service": True}
-    path = pandapower(tmp_path / "case.json", storage=[unit, unit | {"in_service": False}])
-    assert "the case has 1 storage units in service" in refusal(path)
+    path = pandapower(tmp_path / "case.json", storage=[unit | {"in_service": False}, unit])
+    assert "storage 1 (bus 1): the file states no limits of its active power" in refusal(path)
 
 
 def test_psse_machines_that_powerio_passes_over(tmp_path):

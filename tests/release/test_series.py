@@ -8,6 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from markupsafe import escape
 
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode, Protects
@@ -15,14 +17,17 @@ from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.secret import SecretValues
 from gridveil.privacy.ledger import LARGEST_DELTA, Ledger
 from gridveil.privacy.series_curator import SeriesCurator
+from gridveil.report.series_page import series_page
 from gridveil.sectors.case import Case
-from gridveil.sectors.registry import load_case
+from gridveil.sectors.registry import load_case, sector_of
 from gridveil.sectors.series_table import SeriesCase, SeriesLayout, site_names
 from gridveil.service import series as series_module
 from gridveil.service.account import LedgerAccount, NoAccount
 from gridveil.service.prepare import PublicCase, prepare
+from gridveil.service.registry_document import RegistryFacts, registry_document
 from gridveil.service.release import repaired
 from gridveil.service.series import release_series
+from gridveil.service.series_card import series_card
 from gridveil.service.series_publish import publish_series
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.series_store import SeriesStore
@@ -84,7 +89,7 @@ def test_hours_are_repaired_as_if_alone(settings, workers):
     prepared = prepare(PublicCase.of(series.case), solver="structured")
     for row in made.rows:
         try:
-            aim, released = repaired(prepared, made.draw.hour(row.hour), settings.release)
+            aim, released = repaired(prepared, made.draw.hour(row.hour), settings.release, for_readers=True)
         except NoReleaseError as error:
             assert not row.verified and row.status == str(error) and np.isnan(made.values[row.hour]).all()
             continue
@@ -93,6 +98,24 @@ def test_hours_are_repaired_as_if_alone(settings, workers):
         assert row.target.contains(row.released.result.cost)
     assert sum(row.verified for row in made.rows) >= 3
     assert (made.draw.totals is None) == (settings.release.target.mode is not CostTargetMode.PRIVATE)
+
+
+def test_a_sample_of_hours_from_the_smallest_to_the_largest_is_checked_as_readers_would(monkeypatch):
+    """The default solver from several starts, and Ipopt from the flat one; the others are solved by the default solver."""
+    sizes = np.random.default_rng(2).permutation(1000.0 + np.arange(500))
+    sample = series_module.readers_sample(sizes)
+    assert len(sample) == series_module.READER_HOURS and {int(sizes.argmin()), int(sizes.argmax())} <= sample
+    assert np.diff(np.sort(sizes[list(sample)])).max() < 500 / 20
+    assert series_module.readers_sample(np.ones(3)) == {0, 1, 2}
+    monkeypatch.setattr(series_module, "READER_HOURS", 3)
+    made = release_series(scaled((0.7, 0.9, 1.0, 0.8, 0.75)), HOUR, NoAccount(), workers=1)
+    checked = {row.hour: row.released.checked for row in made.rows if row.released.checked is not None}
+    order = np.argsort(made.draw.values.real.sum(axis=1))
+    assert set(checked) == {int(order[0]), int(order[2]), int(order[4])}
+    for found in checked.values():
+        assert ("ipopt", "flat") in {(check.solver, check.start) for check in found.checks}
+    card = series_card(made)
+    assert card["hours_checked_as_readers"] == 3 and card["largest_spread"] == 0
 
 
 @pytest.mark.parametrize("settings", [HOUR, PROFILE, replace(PROFILE, mechanism="gaussian", delta="1e-6")])
@@ -288,8 +311,70 @@ def test_public_folders_of_two_truths_with_the_same_draws_are_byte_identical(tmp
         series = table_of(case, [SecretValues(values * share) for share in (1.0, 0.9, 0.8)])
         made = release_series(series, private(settings), NoAccount(simulation=False), workers=1, reuse=draw)
         folder = tmp_path / str(number)
-        publish_series(made, SeriesCurator(case, series.hours), folder, simulation_as_public=False)
+        curator = SeriesCurator(case, series.hours)
+        publish_series(made, curator, folder, simulation_as_public=False, card_page=series_page)
         public = sorted((folder / "public").rglob("*"))
         contents.append({path.name: path.read_bytes() for path in public})
-    assert {"card.yaml", "hours.csv", "network.m", "series.parquet"} == set(contents[0])
+    cards = {"card.html", "card.yaml", "registry.yaml"}
+    assert cards | {"hours.csv", "network.m", "series.parquet"} == set(contents[0])
     assert all(files == contents[0] for files in contents)
+
+
+def test_a_written_network_that_loses_a_part_is_not_published(tmp_path, monkeypatch):
+    """The series has the check of a single release: here the writer doubles every cost."""
+    series = scaled((1.0, 0.9))
+    made = release_series(series, HOUR, NoAccount(), workers=1)
+    writer = type(sector_of(series.case.network))
+    write = writer.write
+
+    def lossy(self, network, values, folder, file_format, *, title):
+        cost = replace(network.generator.cost, polynomial=2 * network.generator.cost.polynomial)
+        return write(
+            self,
+            replace(network, generator=replace(network.generator, cost=cost)),
+            values,
+            folder,
+            file_format,
+            title=title,
+        )
+
+    monkeypatch.setattr(writer, "write", lossy)
+    with pytest.raises(NoReleaseError, match="does not keep the optimum in the band"):
+        publish_series(made, SeriesCurator(series.case, series.hours), tmp_path / "out", simulation_as_public=True)
+    assert not (tmp_path / "out" / "public").exists()
+
+
+@pytest.mark.parametrize("protects", [Protects.HOUR, Protects.PROFILE])
+def test_the_cards_of_a_series_say_the_same_in_three_files(tmp_path, protects):
+    settings = private(HOUR) if protects is Protects.HOUR else private(PROFILE, mechanism="gaussian", delta="1e-6")
+    series = scaled((1.0, 0.9, 0.95))
+    made = release_series(
+        series, settings, LedgerAccount(new_ledger(tmp_path / "a.ledger", protects=protects)), workers=1
+    )
+    curator = SeriesCurator(series.case, series.hours)
+    publish_series(made, curator, tmp_path / "out", simulation_as_public=False, card_page=series_page)
+    folder = tmp_path / "out" / "public"
+    card, entry = (yaml.safe_load((folder / name).read_text()) for name in ("card.yaml", "registry.yaml"))
+    page = (folder / "card.html").read_text()
+    assert all(str(escape(sentence)) in page for sentence in card["in_plain_words"])
+    loss = entry["deployment"]["privacy_loss"]
+    assert loss["privacy_unit"] == f"one {protects.value} of one load site"
+    assert loss["privacy_parameters"] == {"epsilon": 1.0, "delta": 0.0 if protects is Protects.HOUR else 1e-6}
+    assert entry["deployment"]["deployment_model"]["release_type"] == "One release"
+    single = registry_document(series.case.field, facts_like(made))
+    assert keys(entry) == keys(single)
+    network = card["network_file"]
+    assert abs(network["optimal_cost"] - network["cost_target"]) <= network["beta"]
+    assert {(check["solver"], check["start"]) for check in network["checked_by"]} >= {("ipopt", "flat")}
+
+
+def facts_like(made) -> RegistryFacts:
+    texts = dict.fromkeys(("slug", "name", "data_domain", "unit", "unit_details", "composition", "software"), "x")
+    lists = {"description": ["x"], "unprotected": ["x"], "mechanisms": [made.draw.mechanism]}
+    return RegistryFacts(**texts, **lists, parameters={"epsilon": 1.0, "delta": 0.0}, is_first=True)
+
+
+def keys(document: object, above: str = "") -> set[str]:
+    if not isinstance(document, dict):
+        return {above}
+    return {name for key, value in document.items() for name in keys(value, f"{above}/{key}")}

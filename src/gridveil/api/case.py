@@ -27,7 +27,7 @@ from gridveil.privacy.noisy import Draw
 from gridveil.privacy.series_curator import SeriesCurator
 from gridveil.sectors.case import Case, Network
 from gridveil.sectors.registry import describe_case, sector_of
-from gridveil.sectors.series_table import series_of
+from gridveil.sectors.series_table import named_series, series_of
 from gridveil.sectors.view import Frames
 from gridveil.service.account import LedgerAccount, NoAccount
 from gridveil.service.budget import ledger_of
@@ -168,7 +168,7 @@ class GridCase:
 
     def release_series(
         self,
-        frame: pd.DataFrame,
+        frame: pd.DataFrame | str,
         *,
         protects: Protects | str,
         epsilon: Number,
@@ -192,6 +192,7 @@ class GridCase:
     ) -> SeriesResult:
         """Release hourly demands, timestamp × site, long or wide: see ``gridveil release --help`` and the guide to series.
 
+        In place of a frame, "snapshots" stands for those of the case itself: a PyPSA network, or pandapower's profiles.
         ``protects`` says what ``epsilon`` and ``alpha`` hide: one "hour" or the whole "profile" of one customer. The series is
         one charge. With a ``folder`` its draws are stored there before the repair, and found again by the same call.
         """
@@ -215,7 +216,11 @@ class GridCase:
             basis=basis,
             delta=None if delta is None else exact_number(delta),
         )
-        series = series_of(frame, self.case, power_factor)
+        series = (
+            named_series(Path(frame), self.case, power_factor)
+            if isinstance(frame, str)
+            else series_of(frame, self.case, power_factor)
+        )
         curator = SeriesCurator(self.case, series.hours)
         store = None if folder is None else SeriesStore(Path(folder) / CURATOR, curator, settings)
         begun = store is not None and store.exists

@@ -26,7 +26,8 @@ def load(
     sites: str | None = None,
     names: Names | str | None = None,
 ) -> GridCase:
-    """Load a case: a path, a built-in name such as "veil9", a pandapower net or a PyPSA network of one snapshot.
+    """Load a case: a path, a built-in name such as "veil9", a pandapower net or a PyPSA network. Several snapshots are for
+    ``release_series("snapshots", …)``.
 
     Gas networks need boundary conditions where the file has none: a ``preset``, or regulated pressures
     (``slack={"1": "500psi"}``, plain numbers in Pa), ``sound_speed`` (m/s), ``flow_base`` (kg/s: what demands and alpha are

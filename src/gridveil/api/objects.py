@@ -22,7 +22,7 @@ FORMATS = {PANDAPOWER: "pandapower-json", PYPSA: "pypsa-csv"}
 
 
 def read_object(network: Any, names: Names | None = None) -> Case:
-    """Load a case from a pandapower net or from a PyPSA network with one snapshot."""
+    """Load a case from a pandapower net or from a PyPSA network."""
     package = type(network).__module__.partition(".")[0]
     if package not in FORMATS:
         raise InputError(

@@ -173,10 +173,10 @@ class ReleaseResult:
                 self._case,
                 target,
                 simulation_as_public=simulation,
-                card_page=lambda facts: _or_warn(lambda: card_page(facts), "the page of the card"),
+                card_page=lambda facts: or_warn(lambda: card_page(facts), "the page of the card"),
             )
         if not self._case.field.parts:  # the page compares operating points of one network
-            _or_warn(lambda: self._write_report(target / CURATOR), "the curator's report")
+            or_warn(lambda: self._write_report(target / CURATOR), "the curator's report")
         return list_files(target)
 
     def _write_report(self, folder: Path) -> Path:
@@ -210,7 +210,7 @@ class ReleaseResult:
         return facts_html(f"Release of {self._made.case.name}", self._facts(), note)
 
 
-def _or_warn(make: Callable[[], Made], what: str) -> Made | None:
+def or_warn(make: Callable[[], Made], what: str) -> Made | None:
     """Create a page; a verified and written release does not fail because of it."""
     try:
         return make()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from os import PathLike
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridveil.api.html import facts_html, facts_text
+from gridveil.api.released import or_warn
 from gridveil.privacy.series_curator import SeriesCurator, SeriesErrors
+from gridveil.report.series_page import series_page
 from gridveil.service.card import SIMULATION_NOTICE
 from gridveil.service.publish import CURATOR, destination
 from gridveil.service.series import SeriesRelease
@@ -63,7 +66,9 @@ class SeriesResult:
         target = Path(folder)
         begun = target == self._folder and not {path.name for path in target.iterdir()} - {CURATOR}
         with nullcontext() if begun else destination(target):
-            return publish_series(self._release, self._curator, target, simulation_as_public=simulation)
+            return publish_series(
+                self._release, self._curator, target, simulation_as_public=simulation, card_page=_page
+            )
 
     def _facts(self) -> dict[str, object]:
         facts = self.summary()
@@ -85,3 +90,7 @@ class SeriesResult:
         return facts_html(
             f"Series of {self._release.case.name}", self._facts(), SIMULATION_NOTICE if self.simulation else ""
         )
+
+
+def _page(card: Mapping[str, object]) -> str | None:
+    return or_warn(lambda: series_page(card), "the page of the card")

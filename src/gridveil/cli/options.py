@@ -111,7 +111,10 @@ class SeriesOptions:
 
     file: Annotated[
         Path | None,
-        typer.Option("--series", help="Series: table of hourly demands to release, timestamp × site (.csv, .parquet)."),
+        typer.Option(
+            "--series",
+            help="Series: table of hourly demands to release, timestamp × site (.csv, .parquet); or snapshots: those of the case.",
+        ),
     ] = None
     protects: Annotated[
         Protects | None,

@@ -148,7 +148,17 @@ def release(
     refuse_share_of_nothing(PublicCase.of(loaded), settings)
     if series.file is not None:
         promise = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
-        release_table(loaded, settings, series, promise, out, reuse=reuse, simulation=simulation, as_json=as_json)
+        release_table(
+            loaded,
+            settings,
+            series,
+            promise,
+            out,
+            reuse=reuse,
+            simulation=simulation,
+            as_json=as_json,
+            card_page=_series_page,
+        )
         return
     with destination(out):
         curator, draw, book = Curator(loaded), None, None
@@ -205,6 +215,17 @@ def _card_page(card: Mapping[str, object]) -> str | None:
         from gridveil.report.card_page import card_page
 
         return card_page(card)
+
+    return _or_warn(make, "card.html")
+
+
+def _series_page(card: Mapping[str, object]) -> str | None:
+    """Render the public page of a series' card, or None."""
+
+    def make() -> str:
+        from gridveil.report.series_page import series_page
+
+        return series_page(card)
 
     return _or_warn(make, "card.html")
 

@@ -15,6 +15,7 @@ from gridveil.core.errors import InputError
 
 if TYPE_CHECKING:
     from gridveil.sectors.case import Case
+    from gridveil.service.publish import CardPage
     from gridveil.service.settings import ReleaseSettings
 
 
@@ -32,7 +33,7 @@ def usual_target(series: SeriesOptions) -> CostTargetMode:
     if series.file is not None:
         return CostTargetMode.DERIVED
     if series != SeriesOptions():
-        raise InputError("--protects, --basis, --noise, --delta, --power-factor and --workers belong to --series FILE")
+        raise InputError("--protects, --basis, --noise, --delta, --power-factor and --workers belong to --series")
     return CostTargetMode.PRIVATE
 
 
@@ -46,11 +47,12 @@ def release_table(
     reuse: Path | None,
     simulation: bool,
     as_json: bool,
+    card_page: CardPage,
 ) -> None:
     """Release every hour of a table; a command that was stopped goes on with the draws in its folder."""
     from gridveil.core.parallel import all_cores
     from gridveil.privacy.series_curator import SeriesCurator
-    from gridveil.sectors.series_table import read_series
+    from gridveil.sectors.series_table import named_series
     from gridveil.service.account import LedgerAccount, NoAccount
     from gridveil.service.budget import ledger_of
     from gridveil.service.prepare import PublicCase, prepare
@@ -75,7 +77,7 @@ def release_table(
     if options.workers is not None and options.workers < 1:
         raise InputError("--workers must be at least 1")
     step(f"reading {options.file}")
-    series = read_series(options.file, case, options.power_factor)
+    series = named_series(options.file, case, options.power_factor)
     curator = SeriesCurator(case, series.hours)
     account: LedgerAccount | NoAccount = NoAccount()
     store = SeriesStore(out / CURATOR, curator, chosen)
@@ -115,5 +117,5 @@ def release_table(
                 advance=advance,
             )
             step("writing the series and the network, and checking it")
-            publish_series(made, curator, out, simulation_as_public=simulation)
+            publish_series(made, curator, out, simulation_as_public=simulation, card_page=card_page)
         show(series_summary(made) | {"files": list_files(out)}, as_json, case.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -109,6 +110,11 @@ class SecretValues:
         """These values and then those of others, complex, without revealing them."""
         arrays = [values.__values for values in (self, *others)]
         return SecretValues(np.concatenate(arrays).astype(complex))
+
+    def at(self, positions: Sequence[int]) -> SecretValues:
+        """The values at these positions, and zero where one is negative, without revealing them."""
+        chosen = np.asarray(positions, dtype=np.int64)
+        return SecretValues(np.where(chosen < 0, 0, np.append(self.__values, 0)[chosen]))
 
     def first_not_finite(self) -> int | None:
         """Find the position of the first NaN or infinite value, or None, without revealing the value."""

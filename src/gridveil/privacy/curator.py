@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.choices import Formulation
+from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretField
 from gridveil.privacy.mechanisms.mechanism import Mechanism
 from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
@@ -66,6 +67,11 @@ class Curator:
     """A case's true values, and what only the curator may do with them."""
 
     def __init__(self, case: Case) -> None:
+        if case.over_time is not None and case.over_time.replace_values:
+            raise InputError(
+                f"{case.name}: has {len(case.over_time)} snapshots, and this needs one; release all of them with "
+                "--series snapshots (release_series), or keep one in the file"
+            )
         self.__case = case
 
     @property

@@ -121,6 +121,7 @@ def describe_case(case: Case) -> dict[str, object]:
         "format": case.file_format,
         "kind": sector.kind,
         **sector.describe(case.network),
+        **({} if case.over_time is None else {"snapshots": len(case.over_time)}),
         "secret": [case.field.meaning],
         "public": [fact.words for fact in sector.public_facts],
         "unprotected": list(case.unprotected),

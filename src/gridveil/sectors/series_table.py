@@ -1,5 +1,7 @@
 """Tables of a time series: one value for each timestamp and site, in long or wide form, read and written alike.
 
+A case may bring its series along: snapshots of a PyPSA network, or profiles of the loads of a pandapower network.
+
 Long: columns ``timestamp``, ``site`` and the parts of a value (``p_mw`` and ``q_mvar``, or ``kg_per_s``). Wide: ``timestamp``,
 and for each site the columns ``SITE.p_mw`` and ``SITE.q_mvar``, or ``SITE`` alone for the first part. Reactive power may be
 left out where a power factor is given. No message shows a value.
@@ -27,6 +29,9 @@ TIME_NAMES = ("timestamp", "snapshot", "datetime", "time")
 SITE_NAMES = ("site", "bus", "junction", "load")
 POWER_FACTOR = "power_factor"
 CSV, PARQUET = ".csv", ".parquet"
+SNAPSHOTS = "snapshots"
+"""What stands for the series of the case's own file, in place of the name of a table."""
+SIMBENCH_TIME, SIMBENCH_ZONE = "%d.%m.%Y %H:%M", "Europe/Berlin"
 
 Table = NDArray[Any]
 
@@ -97,6 +102,55 @@ def site_names(field: SecretField) -> tuple[str, ...]:
 def read_series(path: Path, case: Case, power_factor: float | None = None) -> SeriesCase:
     """Read the table of a file, CSV or Parquet."""
     return series_of(read_table(path), case, power_factor, suffix=path.suffix.lower())
+
+
+def named_series(words: Path, case: Case, power_factor: float | None = None) -> SeriesCase:
+    """The series of a file, or of the case's own file where its name is ``snapshots``."""
+    if str(words) != SNAPSHOTS:
+        return read_series(words, case, power_factor)
+    if power_factor is not None:
+        raise InputError("a power factor is for tables without reactive power; snapshots have it: leave it out")
+    return series_of_case(case)
+
+
+def series_of_case(case: Case) -> SeriesCase:
+    """The series that a case's own file holds: snapshots of PyPSA, or profiles of pandapower."""
+    import pandas as pd
+
+    if case.over_time is None:
+        raise InputError(
+            f"{case.name}: its file holds no loads over time (PyPSA snapshots, or pandapower profiles of loads); name a table with "
+            "--series FILE"
+        )
+    labels = case.over_time.timestamps
+    layout = SeriesLayout(
+        timestamps=pd.Index(_moments(labels)),
+        time_name=TIME_NAMES[0],
+        site_name=SITE_NAMES[0],
+        sites=site_names(case.field),
+        columns=tuple(part.column for part in sector_of(case.network).value_parts),
+        base=case.field.base,
+    )
+    _refuse_repeated(layout.timestamps)
+    return SeriesCase(case=case.with_values(case.values), layout=layout, hours=case.over_time.values)
+
+
+def _moments(labels: tuple[str, ...]) -> Any:
+    """Dates where every label is one, in the form of PyPSA or of SimBench; else the labels.
+
+    SimBench states German local time: where the clocks are set back, an hour of labels comes twice.
+    """
+    import pandas as pd
+
+    try:
+        return pd.to_datetime(pd.Index(labels), format="ISO8601")
+    except (ValueError, TypeError):
+        pass
+    try:
+        local = pd.to_datetime(pd.Index(labels), format=SIMBENCH_TIME)
+        return local.tz_localize(SIMBENCH_ZONE, ambiguous="infer") if local.has_duplicates else local
+    except (ValueError, TypeError):
+        return labels
 
 
 def read_table(path: Path) -> pd.DataFrame:

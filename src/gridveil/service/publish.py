@@ -15,31 +15,25 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
 import yaml
-from numpy.typing import NDArray
 
-from gridveil.bilevel.repair import refusal
-from gridveil.core.errors import InputError, NoReleaseError
-from gridveil.privacy.curator import Curator, published_values
+from gridveil.core.errors import InputError
+from gridveil.privacy.curator import Curator
 from gridveil.privacy.limits import numbers_from_secret
 from gridveil.privacy.noisy import Draw
 from gridveil.privacy.secret_leaks import secret_leaks
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
 from gridveil.service.card import card
-from gridveil.service.prepare import Prepared, PublicCase, prepare
 from gridveil.service.registry_card import registry_entry
 from gridveil.service.release import PublicRelease, Release
 from gridveil.service.reuse import store_draw
 from gridveil.service.summary import summary
-from gridveil.solvers.backend import Effort, Start
-from gridveil.solvers.checks import CheckedCost, same_cost
+from gridveil.service.written import verify_written
 
 PUBLIC, SIMULATION, CURATOR = "public", "simulation", "curator"
 CARD_FILE, CARD_PAGE, REGISTRY_FILE = "card.yaml", "card.html", "registry.yaml"
 CERTIFICATE_FILE = "certificate.yaml"
-SAME_NUMBER = 1e-11  # relative and per unit: files state twelve digits
 TITLE, SIMULATION_TITLE = "gridveil_release", "SIMULATION_NOT_PRIVATE"
 
 CardPage = Callable[[Mapping[str, object]], str | None]
@@ -117,14 +111,23 @@ def _write_public(release: PublicRelease, folder: Path, card_page: CardPage | No
     title = SIMULATION_TITLE if release.simulation else TITLE
     network = release.case.network
     path = sector_of(network).write(network, release.values, folder, release.case.file_format, title=title)
-    release = _verify_written(release, path)
-    facts = card(release)
-    for name, document in ((CARD_FILE, facts), (REGISTRY_FILE, registry_entry(release))):
+    released = verify_written(
+        release.prepared, release.released, release.target, path, solver=release.settings.solver.value
+    )
+    release = replace(release, released=released)
+    write_cards(folder, card(release), registry_entry(release), card_page)
+    return release
+
+
+def write_cards(
+    folder: Path, facts: Mapping[str, object], entry: Mapping[str, object], card_page: CardPage | None
+) -> None:
+    """Write a card, its page where there is one, and the entry of the registry."""
+    for name, document in ((CARD_FILE, facts), (REGISTRY_FILE, entry)):
         _write_yaml(folder / name, document)
     page = card_page(facts) if card_page is not None else None
     if page is not None:
         (folder / CARD_PAGE).write_text(page, encoding="utf-8")
-    return release
 
 
 def _write_yaml(path: Path, document: Mapping[str, object]) -> None:
@@ -133,49 +136,6 @@ def _write_yaml(path: Path, document: Mapping[str, object]) -> None:
     part = path.with_name(f".{path.name}")
     part.write_text(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True), encoding="utf-8")
     part.replace(path)
-
-
-def _verify_written(release: PublicRelease, path: Path) -> PublicRelease:
-    """Read the file back as its reader would, and insist that its optimum, as readers find it, lies in the band.
-
-    A file that states the problem that was checked before writing is solved once more, from the optimum that was found;
-    any other is checked from all starts. The release is returned with the checks that hold for the file.
-    """
-    network, released = release.case.network, release.released
-    written = sector_of(network).read_back(network, path)
-    prepared = prepare(PublicCase.of(written), solver=release.settings.solver.value)
-    d = prepared.model.layout.to_program(published_values(written))
-    same = _states_same_problem(release, prepared, d)
-    if same and released.checked is not None and _is_reproduced(released.checked, prepared, d):
-        return release
-    own = released.result.x
-    checked = prepared.solves.released(d, own if own is not None and len(own) == prepared.model.program.n_x else None)
-    if checked.holds_in(release.target):
-        result = replace(released.result, cost=checked.answer.cost)
-        return replace(release, released=replace(released, checked=checked, result=result))
-    if same:
-        raise NoReleaseError(refusal(checked, release.target))
-    raise NoReleaseError(
-        f"the written {release.case.file_format} file does not keep the optimum in the band: the format loses a part of the "
-        "network; convert the case to another format first"
-    )
-
-
-def _states_same_problem(release: PublicRelease, written: Prepared, d: NDArray[np.float64]) -> bool:
-    """Whether network and data of a written file equal those that were checked, up to the rounding of printed numbers."""
-    checked = release.prepared.model
-    released_d = checked.layout.to_program(release.values)
-    if checked.arrays is None or written.model.arrays is None or released_d.shape != d.shape:
-        return False
-    before, after = asdict(checked.arrays(0.0)), asdict(written.model.arrays(0.0))
-    pairs = [(released_d, d), *((before[name], after[name]) for name in before)]
-    return all(a.shape == b.shape and np.allclose(a, b, rtol=SAME_NUMBER, atol=SAME_NUMBER) for a, b in pairs)
-
-
-def _is_reproduced(checked: CheckedCost, written: Prepared, d: NDArray[np.float64]) -> bool:
-    """Whether the cheapest optimum found before is an optimum of the written file too, at the same cost."""
-    again = written.backend.dispatch(d, start=Start(checked.answer.x, d), effort=Effort.NEAR)
-    return again.converged and abs(again.cost - checked.answer.cost) <= same_cost(checked.answer.cost)
 
 
 def _write_curator(release: Release, case: Case, folder: Path) -> None:

@@ -29,6 +29,8 @@ from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.settings import ReleaseSettings
 
 VERIFIED = "verified"
+READER_HOURS = 24
+"""Most hours of a series that are checked by several solvers and starts."""
 
 Keep = Callable[[SeriesDraw], None]
 Result = TypeVar("Result")
@@ -61,7 +63,12 @@ class SeriesRelease:
     draw: SeriesDraw
     rows: tuple[HourlyRelease, ...]
     spending: Spending | None
-    cost_unit: str
+    prepared: Prepared
+
+    @property
+    def cost_unit(self) -> str:
+        """Unit of the cost."""
+        return self.prepared.model.program.cost_unit
 
     @property
     def values(self) -> NDArray[Any]:
@@ -120,7 +127,7 @@ def release_series(
         draw=draw,
         rows=_repaired_hours(build, draw, chosen, workers, advance),
         spending=account.spending(),
-        cost_unit=prepared.model.program.cost_unit,
+        prepared=prepared,
     )
 
 
@@ -140,15 +147,24 @@ def _repaired_hours(
     workers: int,
     advance: Callable[[], None],
 ) -> tuple[HourlyRelease, ...]:
-    """Repair hours with equal draws once: with a public basis, many are."""
+    """Repair hours with equal draws once: with a public basis, many are. A sample of them is checked as readers would."""
     first, which = _distinct(draw)
+    sample = readers_sample(draw.values[first].real.sum(axis=1))
+    jobs = [("network", (draw.hour(hour), settings, position in sample)) for position, hour in enumerate(first)]
     found: dict[int, Repaired | Failure] = {}
-    for position, result in run_many(
-        build, _finish, [("network", (draw.hour(hour), settings)) for hour in first], workers=workers
-    ):
+    for position, result in run_many(build, _finish, jobs, workers=workers):
         found[position] = result
         advance()
     return tuple(_row(hour, found[position]) for hour, position in enumerate(which))
+
+
+def readers_sample(sizes: NDArray[np.float64]) -> frozenset[int]:
+    """Positions of the hours that are checked as readers would solve them: evenly from the smallest to the largest.
+
+    ``sizes`` are the noisy demands in all, so the choice tells nothing that the noisy values do not.
+    """
+    ranks = np.linspace(0, len(sizes) - 1, min(len(sizes), READER_HOURS)).round().astype(int)
+    return frozenset(np.argsort(sizes, kind="stable")[ranks].tolist())
 
 
 def repairs_needed(basis: Basis) -> int:
@@ -173,8 +189,9 @@ def _linear(prepared: Prepared, noisy: NoisyData) -> LinearCost | None:
     return linear_cost(prepared.model, prepared.solves, noisy)
 
 
-def _finish(prepared: Prepared, job: tuple[Draw, ReleaseSettings]) -> Repaired:
-    found, released = repaired(prepared, *job)
+def _finish(prepared: Prepared, job: tuple[Draw, ReleaseSettings, bool]) -> Repaired:
+    draw, settings, for_readers = job
+    found, released = repaired(prepared, draw, settings, for_readers=for_readers)
     return found.target, released
 
 

@@ -18,6 +18,7 @@ from gridveil.service.card import (
     public_facts,
 )
 from gridveil.service.series import SeriesRelease
+from gridveil.solvers.checks import CheckedCost
 
 APPROXIMATE = "approximate differential privacy: (epsilon, delta)-indistinguishability at alpha, from rho-zCDP"
 UNITS = {
@@ -66,10 +67,18 @@ def series_card(release: SeriesRelease) -> dict[str, object]:
         },
         "hours": hours,
         "hours_verified": sum(row.verified for row in release.rows),
+        "hours_checked_as_readers": len(checked_hours(release)),
+        "largest_spread": max((checked.spread for checked in checked_hours(release)), default=None),
         "unprotected": [*public_facts(release.case), "the timestamps, and the public basis of the profiles"],
         "assumptions": list(ASSUMPTIONS),
         "cost_targets": {mode.value: TARGET_WORDS[mode] for mode in sorted(modes, key=lambda mode: mode.value)},
     }
+
+
+def checked_hours(release: SeriesRelease) -> list[CheckedCost]:
+    """What readers find in the hours that were solved as they would."""
+    found = [row.released.checked for row in release.rows if row.released is not None]
+    return [checked for checked in found if checked is not None]
 
 
 def shares_shape(release: SeriesRelease) -> bool:
@@ -113,6 +122,16 @@ def plain_words(release: SeriesRelease) -> list[str]:
     verified = sum(row.verified for row in release.rows)
     words.append(
         f"In {verified} of {hours} hours the optimal cost was verified in the band around the target of that hour."
+    )
+    checked = checked_hours(release)
+    apart = max((one.spread for one in checked), default=0.0)
+    words.append(
+        f"{len(checked)} of them, from the lowest demand to the highest, were solved as a reader would: by several solvers, from "
+        + (
+            f"several starts. These stopped at costs up to {apart:.6g} {release.cost_unit} apart; the cheapest is stated."
+            if apart
+            else "several starts, which all led to the same cost."
+        )
     )
     words.append("This holds under the assumptions below, and only for what is not listed as unprotected.")
     return words

@@ -6,22 +6,28 @@ import json
 import math
 import shutil
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import yaml
 
-from gridveil.core.band import CostTarget
-from gridveil.core.errors import NoReleaseError
-from gridveil.privacy.curator import published_values
 from gridveil.privacy.series_curator import SeriesCurator, SeriesErrors
 from gridveil.sectors.registry import sector_of
-from gridveil.service.prepare import PublicCase, prepare
-from gridveil.service.publish import CARD_FILE, CURATOR, PUBLIC, SIMULATION, SIMULATION_TITLE, TITLE, list_files
-from gridveil.service.series import SeriesRelease, refuse_empty
+from gridveil.service.publish import (
+    CURATOR,
+    PUBLIC,
+    SIMULATION,
+    SIMULATION_TITLE,
+    TITLE,
+    CardPage,
+    list_files,
+    write_cards,
+)
+from gridveil.service.series import HourlyRelease, SeriesRelease, refuse_empty
 from gridveil.service.series_card import series_card
+from gridveil.service.series_registry import series_registry_entry
+from gridveil.service.written import verify_written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +36,12 @@ HOURS_FILE = "hours.csv"
 
 
 def publish_series(
-    release: SeriesRelease, curator: SeriesCurator, folder: Path, *, simulation_as_public: bool
+    release: SeriesRelease,
+    curator: SeriesCurator,
+    folder: Path,
+    *,
+    simulation_as_public: bool,
+    card_page: CardPage | None = None,
 ) -> list[str]:
     """Write both folders and list the files, relative to ``folder``. Nothing is public before it is verified."""
     refuse_empty(release)
@@ -39,7 +50,7 @@ def publish_series(
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staging-") as staging:
         staged = Path(staging) / name
         staged.mkdir()
-        _write_public(release, staged)
+        _write_public(release, staged, card_page)
         shutil.move(str(staged), str(folder / name))
     (folder / CURATOR).mkdir(exist_ok=True)
     report = {"warning": "contains true values: do not share"} | series_summary(release)
@@ -73,15 +84,41 @@ def peak_hour(release: SeriesRelease) -> int:
     return int(np.nanargmax(total))
 
 
-def _write_public(release: SeriesRelease, folder: Path) -> None:
+def _write_public(release: SeriesRelease, folder: Path, card_page: CardPage | None) -> None:
     network, hour = release.case.network, peak_hour(release)
     title = SIMULATION_TITLE if release.draw.simulation else TITLE
     path = sector_of(network).write(network, release.values[hour], folder, release.case.file_format, title=title)
-    _verify_written(release, path, release.rows[hour].target)
+    release = _with_verified(release, hour, path)
     release.layout.write(release.values, folder)
     hours_frame(release).to_csv(folder / HOURS_FILE, index=False)
-    card = series_card(release) | {"network_file": f"demands of {release.layout.timestamps[hour]}, the highest in all"}
-    (folder / CARD_FILE).write_text(yaml.safe_dump(card, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    card = series_card(release) | {"network_file": _network_file(release, hour)}
+    write_cards(folder, card, series_registry_entry(release), card_page)
+
+
+def _with_verified(release: SeriesRelease, hour: int, path: Path) -> SeriesRelease:
+    """The release with what readers find in the written network, which holds one hour."""
+    row, solver = release.rows[hour], release.settings.release.solver.value
+    assert row.released is not None and row.target is not None
+    released = verify_written(release.prepared, row.released, row.target, path, solver=solver)
+    rows = list(release.rows)
+    rows[hour] = replace(row, released=released)
+    return replace(release, rows=tuple(rows))
+
+
+def _network_file(release: SeriesRelease, hour: int) -> dict[str, object]:
+    """Which hour the network file holds, and what readers find in it."""
+    row = release.rows[hour]
+    assert row.released is not None and row.target is not None
+    checked = row.released.checked
+    return {
+        "holds": f"demands of {release.layout.timestamps[hour]}, the highest in all",
+        "optimal_cost": row.released.result.cost,
+        "cost_target": row.target.value,
+        "beta": row.target.beta,
+        "unit": release.cost_unit,
+        "checked_by": [] if checked is None else [asdict(check) for check in checked.checks],
+        "spread": None if checked is None else checked.spread,
+    }
 
 
 def hours_frame(release: SeriesRelease) -> pd.DataFrame:
@@ -96,18 +133,11 @@ def hours_frame(release: SeriesRelease) -> pd.DataFrame:
             "optimal_cost": [None if row.released is None else row.released.result.cost for row in rows],
             "cost_target": [None if row.target is None else row.target.value for row in rows],
             "beta": [None if row.target is None else row.target.beta for row in rows],
+            "spread": [_spread(row) for row in rows],
         }
     )
 
 
-def _verify_written(release: SeriesRelease, path: Path, target: CostTarget | None) -> None:
-    """Read the network back as its reader would, solve it, and insist that its optimum lies in the band of its hour."""
-    network = release.case.network
-    written = sector_of(network).read_back(network, path)
-    prepared = prepare(PublicCase.of(written), solver=release.settings.release.solver.value)
-    answer = prepared.solves.released(prepared.model.layout.to_program(published_values(written))).answer
-    if target is None or not (answer.converged and target.contains(answer.cost)):
-        raise NoReleaseError(
-            f"the written {release.case.file_format} file does not keep the optimum in the band: the format loses a part "
-            "of the network; convert the case to another format first"
-        )
+def _spread(row: HourlyRelease) -> float | None:
+    """How far the costs lie apart that readers found; None for an hour that was solved by the default solver alone."""
+    return None if row.released is None or row.released.checked is None else row.released.checked.spread

@@ -8,7 +8,7 @@ import numpy as np
 
 from gridveil.core.choices import Names
 from gridveil.core.errors import InputError
-from gridveil.core.secret import Secret, SecretField
+from gridveil.core.secret import Secret, SecretField, SecretValues
 from gridveil.core.text import ranges
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.costs import costs_from_curves
@@ -74,6 +74,7 @@ def power_case(name: str, tables: PowerTables, names: Names = Names.PSEUDONYMS) 
         notes=tables.notes + _angle_note(tables.branch) + _names_note(tables.given, names),
         sites_declared=tables.sites_declared,
         unprotected=tables.unprotected + _published_names(network.given),
+        over_time=None if tables.over_time is None else tables.over_time.scaled(1 / base),
     )
 
 
@@ -222,11 +223,16 @@ def _check_finite(tables: PowerTables) -> None:
         for row, curve in enumerate(curves, start=1):
             if curve is not None and not np.all(np.isfinite(curve.polynomial)):
                 raise InputError(f"{kind} {row}: a cost coefficient is not a finite number; correct it in the file")
-    site = tables.load.power.first_not_finite()
+    for demand in (tables.load.power, *(tables.over_time.values if tables.over_time is not None else ())):
+        _check_demand(demand)
+
+
+def _check_demand(demand: SecretValues) -> None:
+    site = demand.first_not_finite()
     if site is not None:
         raise InputError(f"load {site + 1}: its demand is not a finite number; correct it in the file")
     with np.errstate(over="ignore", invalid="ignore"):  # scaled so that just what is beyond the limit overflows
-        site = tables.load.power.scaled(np.finfo(float).max / LARGEST_DEMAND).first_not_finite()
+        site = demand.scaled(np.finfo(float).max / LARGEST_DEMAND).first_not_finite()
     if site is not None:
         raise InputError(f"load {site + 1}: its demand is implausibly large; give it in MW and MVAr")
 

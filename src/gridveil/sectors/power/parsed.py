@@ -5,17 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import powerio
 
 from gridveil.core.errors import InputError
+from gridveil.sectors.case import ValuesOverTime
 from gridveil.sectors.power.cgmes import CGMES, pandapower_file
 from gridveil.sectors.power.matpower_checks import check_matpower
 from gridveil.sectors.power.matpower_code import MatpowerText, plain_matpower
 from gridveil.sectors.power.psse_sections import named_sections
 from gridveil.sectors.power.pypsa_files import NETCDF, completed_folder, folder_of_file
+from gridveil.sectors.power.pypsa_time import is_over_time, without_time
 from gridveil.sectors.power.source import MATPOWER, PSSE
 from gridveil.sectors.redaction import redact
 
@@ -28,13 +30,16 @@ class ParsedSource:
     """A case as powerio read it: ``path`` is the source itself, or a completed or converted copy of it.
 
     ``matpower`` holds the tables of a MATPOWER file, among them those that powerio does not know. ``notes`` says what was
-    completed.
+    completed. ``over_time`` are the loads of a file that states them at several moments, in MW and by row. ``psse`` is the
+    text of a PSS/E file, with its sections named.
     """
 
     path: Path
     module: powerio.PioModule[powerio.BalancedNetwork]
     matpower: MatpowerText | None = None
     notes: tuple[str, ...] = ()
+    over_time: ValuesOverTime | None = None
+    psse: str | None = None
 
 
 @contextmanager
@@ -45,34 +50,38 @@ def parsed(path: Path) -> Iterator[ParsedSource]:
     with tempfile.TemporaryDirectory(
         prefix="gridveil-"
     ) as scratch:  # for this user alone: true demands pass through it
-        plain, notes = _plain_source(path.resolve(), Path(scratch))  # powerio refuses symbolic links
-        yield _parsed(plain, path, notes)
+        plain = path.resolve()  # powerio refuses symbolic links
+        if plain.is_file():
+            _refuse_size(plain)
+        if plain.suffix.lower() in NETCDF:
+            plain = folder_of_file(plain, Path(scratch))
+        if plain.is_dir():
+            yield _parsed_folder(plain, path, Path(scratch))
+        elif plain.suffix.lower() in CGMES:
+            yield _parsed(*pandapower_file(plain, Path(scratch)), shown=path)
+        else:
+            yield _parsed(plain, [], shown=path)
 
 
-def _plain_source(path: Path, scratch: Path) -> tuple[Path, list[str]]:
-    """Find the file or folder that powerio can read, and say what was completed in it."""
-    if path.is_file():
-        _refuse_size(path)
-    if path.suffix.lower() in CGMES:
-        return pandapower_file(path, scratch)
-    if path.suffix.lower() in NETCDF or (path.is_dir() and any(path.glob("*-*.csv"))):  # values over time
-        path = folder_of_file(path, scratch)
-    if not path.is_dir():
-        return path, []
+def _parsed_folder(path: Path, shown: Path, scratch: Path) -> ParsedSource:
+    """Parse a PyPSA folder without its time, and completed."""
     if not (path / "network.csv").exists():
         raise InputError(f"{path}: is a folder, not a case file; only PyPSA folders (with a network.csv) can be read")
-    return completed_folder(path, scratch)
+    if not is_over_time(path):
+        return _parsed(*completed_folder(path, scratch), shown=shown)
+    flat = without_time(path, scratch)
+    plain, notes = completed_folder(flat.path, scratch)
+    return replace(_parsed(plain, [*notes, *flat.notes], shown=shown), over_time=flat.over_time)
 
 
-def _parsed(path: Path, shown: Path, notes: list[str]) -> ParsedSource:
+def _parsed(path: Path, notes: list[str], *, shown: Path) -> ParsedSource:
     if path.suffix.lower() == ".m":
         file = plain_matpower(_text(path))
         module = _parse(path, shown, file.text, MATPOWER)
         return ParsedSource(path=path, module=module, matpower=file, notes=(*notes, *check_matpower(file)))
     if path.suffix.lower() == ".raw":
-        return ParsedSource(
-            path=path, module=_parse(path, shown, named_sections(_text(path)), PSSE), notes=tuple(notes)
-        )
+        text = named_sections(_text(path))
+        return ParsedSource(path=path, module=_parse(path, shown, text, PSSE), notes=tuple(notes), psse=text)
     return ParsedSource(path=path, module=_parse(path, shown), notes=tuple(notes))
 
 

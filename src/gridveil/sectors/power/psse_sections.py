@@ -31,6 +31,8 @@ _SECTIONS = (
     ("GNE DEVICE", "GNE"),
     ("INDUCTION MACHINE", "INDUCTION"),
 )
+VSC, FACTS, MULTI_TERMINAL = "VSC", "FACTS", "MULTI-TERMINAL DC"
+_READ_HERE = {VSC: "VSC|VOLTAGE SOURCE", FACTS: "FACTS", MULTI_TERMINAL: "MULTI.*DC"}
 _WITHOUT_EQUIPMENT = (
     "AREA",
     "ZONE",
@@ -72,6 +74,22 @@ def _by_position(text: str, ends: list[re.Match[str]], stated: list[re.Match[str
         parts += [text[position : end.start()], f"0 / END OF {name} DATA{begin}"]
         position = end.end()
     return "".join([*parts, text[position:]])
+
+
+def section_span(text: str, section: str) -> tuple[int, int] | None:
+    """Where the records of a section begin and end; None if the file has no such section. Sections must be named."""
+    start = 0
+    for end in _END.finditer(text):
+        name = _STATED.search(end["remark"] or "")
+        if name is not None and re.search(_READ_HERE[section], name["name"], re.IGNORECASE):
+            return start, end.start()
+        start = end.end() + 1
+    return None
+
+
+def is_read_here(section: str) -> bool:
+    """Whether records that powerio passes over are read by gridveil itself."""
+    return any(re.search(words, section, re.IGNORECASE) for words in _READ_HERE.values())
 
 
 def refuse_equipment(section: str) -> None:

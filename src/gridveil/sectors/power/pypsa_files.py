@@ -15,7 +15,6 @@ from gridveil.core.errors import InputError
 from gridveil.core.text import ranges
 
 DEFAULT_KV = 1.0
-SINGLE = 1
 NETCDF = (".nc", ".h5")
 
 Row = dict[str, str]
@@ -39,13 +38,17 @@ def rows_of(path: Path) -> Sequence[Row]:
         names = list(reader.fieldnames or ())
         if len(set(names)) < len(names):
             raise InputError(f"{path.name} has two columns of one name; rename or remove one")
-        return list(reader)
+        rows = list(reader)
+    if any(None in row for row in rows):
+        raise InputError(f"{path.name} has a row with more cells than columns; correct or re-export it")
+    return rows
 
 
 def completed_folder(folder: Path, into: Path) -> tuple[Path, list[str]]:
     """Write a copy of a folder with what powerio insists on and PyPSA fills in; the folder itself where nothing is missing.
 
-    PyPSA takes 1 kV for a bus without a nominal voltage, and a generator as slack where none is.
+    PyPSA takes 1 kV for a bus without a nominal voltage, and a generator as slack where none is. A branch may carry s_nom
+    times s_max_pu.
     """
     changed: dict[str, list[Row]] = {}
     notes = (
@@ -53,6 +56,10 @@ def completed_folder(folder: Path, into: Path) -> tuple[Path, list[str]]:
         if not _has_base(folder)
         else []
     )
+    for name in ("lines.csv", "transformers.csv"):
+        rows = rows_of(folder / name)
+        if any(_share(row, "s_max_pu") != 1.0 for row in rows):
+            changed[name] = [row | {"s_nom": _limited(row)} for row in rows]
     buses = rows_of(folder / "buses.csv")
     lacking = [place for place, row in enumerate(buses, start=1) if not row.get("v_nom")]
     if lacking:
@@ -67,8 +74,23 @@ def completed_folder(folder: Path, into: Path) -> tuple[Path, list[str]]:
     copy = into / "completed"
     shutil.copytree(folder, copy)
     for name, rows in changed.items():
-        _write(copy / name, rows)
+        write_rows(copy / name, rows)
     return copy, notes
+
+
+def _share(row: Row, column: str) -> float:
+    try:
+        return float(row.get(column) or 1.0)
+    except ValueError:
+        raise InputError(f"a PyPSA {column} is no number; correct it") from None
+
+
+def _limited(row: Row) -> str:
+    """What a branch may carry, which powerio reads off s_nom alone."""
+    try:
+        return repr(_share(row, "s_max_pu") * float(row.get("s_nom") or 0.0))
+    except ValueError:
+        return row["s_nom"]  # refused by powerio
 
 
 def _has_base(folder: Path) -> bool:
@@ -90,7 +112,8 @@ def _size(row: Row) -> float:
         return 0.0  # refused with its row when the folder is checked
 
 
-def _write(path: Path, rows: Sequence[Row]) -> None:
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows of equal columns as a CSV file."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -98,7 +121,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
 
 def folder_of_file(path: Path, into: Path) -> Path:
-    """Convert a netCDF or HDF5 file, or a folder with values over time, to a folder without them, by PyPSA itself."""
+    """Convert a netCDF or HDF5 file to a folder, by PyPSA itself."""
     pypsa = optional_package("pypsa", "pypsa")
     logging.getLogger("pypsa").setLevel(logging.ERROR)
     try:
@@ -112,25 +135,7 @@ def folder_of_file(path: Path, into: Path) -> Path:
 
 
 def folder_of_network(network: Any, into: Path) -> Path:
-    """Write a PyPSA network of one snapshot as a folder without time."""
-    if len(network.snapshots) != SINGLE:
-        raise InputError(
-            f"the PyPSA network has {len(network.snapshots)} snapshots, and a case has one; "
-            "load a copy of one, such as net.copy(snapshots=net.snapshots[:1])"
-        )
-    network.export_to_csv_folder(str(into / "copy"))  # PyPSA's own copy() refuses solved networks
-    still = type(network)(str(into / "copy"))
-    for component in still.components:
-        _without_time(component)
+    """Write a PyPSA network as a folder."""
     path = into / "network"
-    still.export_to_csv_folder(str(path))
+    network.export_to_csv_folder(str(path))
     return path
-
-
-def _without_time(component: Any) -> None:
-    """Move a component's values for the single snapshot to its static values, and drop results."""
-    for name in list(component.dynamic):
-        series = component.dynamic[name]
-        if not series.empty and str(component.defaults.at[name, "status"]).startswith("Input"):
-            component.static.loc[series.columns, name] = series.iloc[0]
-        component.dynamic[name] = series.iloc[:, :0]

@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 import powerio
 
+from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretValues
+from gridveil.sectors.case import ValuesOverTime
 from gridveil.sectors.power.given_names import GivenNames
 from gridveil.sectors.power.matpower_tables import MoreTables, more_tables
+from gridveil.sectors.power.pandapower_profiles import other_profiles, profiles_of
 from gridveil.sectors.power.parsed import ParsedSource, parsed
+from gridveil.sectors.power.psse_devices import PsseDevices, read_devices
 from gridveil.sectors.power.read_elements import (
     Elements,
     Row,
@@ -26,15 +30,18 @@ from gridveil.sectors.power.read_elements import (
     ints,
 )
 from gridveil.sectors.power.source import (
+    EGRET,
     PANDAPOWER,
     WITH_LOAD_TABLE,
     check_source,
     grid_connections,
     load_names,
+    loading_limits,
     notes_of,
     voltage_dependence,
 )
 from gridveil.sectors.power.star import star_legs
+from gridveil.sectors.power.storage_files import SVC_NOTE, egret_storage, pandapower_compensators, pandapower_storage
 from gridveil.sectors.power.switches import pandapower_switches, without_switches
 from gridveil.sectors.power.tables import (
     BranchTable,
@@ -48,6 +55,7 @@ from gridveil.sectors.power.tables import (
 from gridveil.sectors.sites import AS_STATED, SiteKind, SiteRule, places_without_row
 
 STAR_VOLTAGE_LIMITS = (0.9, 1.1)
+NO_ROW = -1
 
 
 def read_power_file(path: Path, sites: SiteRule = AS_STATED) -> PowerTables:
@@ -77,14 +85,26 @@ def _tables(source: ParsedSource, sites: SiteRule) -> PowerTables:
     network = unswitched.network
     if unswitched.branch_rows is not None:
         notes.append("switches: the buses that closed ones join are merged; their ratings are not modelled")
-    elements = Elements(network, file_format, path)
-    notes += elements.notes
+    devices = _psse_devices(source)
+    elements = Elements(network, file_format, path, unswitched.at_survivors(devices.dc_lines))
+    compensators = [*beyond.compensators, *devices.compensators]
+    if file_format == PANDAPOWER:
+        elements = elements.with_storage(unswitched.at_survivors(pandapower_storage(path)))
+        compensators += (found := pandapower_compensators(path))
+        notes += [SVC_NOTE] if any(row.in_service for row in found) else []
+    if file_format == EGRET:
+        units, more = egret_storage(path, _egret_buses(document))
+        elements, notes = elements.with_storage(units), [*notes, *more]
+    notes += [*elements.notes, *devices.notes]
     windings = [row for row in network.transformers_3w if row["in_service"]]
     if windings:
         notes.append(f"{len(windings)} three-winding transformers: replaced by their star equivalent")
     buses, branches, shunts = _with_stars(network, unswitched.buses, windings)
     unit = current_unit(path, file_format, network)
     currents = current_limits(branches, unswitched.of_branches(beyond.current), unit)
+    if file_format == PANDAPOWER:
+        notes += other_profiles(path)
+        _limit_loading(branches, unswitched.of_branches(loading_limits(path)))
     loads, declared = _site_rows(network, sites, declared=file_format in WITH_LOAD_TABLE)
     return PowerTables(
         base_mva=float(network.base_mva),
@@ -94,13 +114,30 @@ def _tables(source: ParsedSource, sites: SiteRule) -> PowerTables:
         load=_load_table(loads),
         dc_line=elements.dc_lines(),
         storage=elements.storage(),
-        compensator=compensator_table(beyond.compensators, unswitched.survivor),
+        compensator=compensator_table(compensators, unswitched.survivor),
         file_format=file_format,
         notes=tuple(notes),
         sites_declared=declared,
-        unprotected=_unprotected(network),
+        unprotected=_unprotected(network, elements),
         given=_given_names(document, path, file_format, [int(row["id"]) for row in buses], loads),
+        over_time=_over_time(source, file_format, network.n_loads, loads),
     )
+
+
+def _over_time(source: ParsedSource, file_format: str, count: int, loads: Sequence[Row]) -> ValuesOverTime | None:
+    """Loads at several moments, where the file states them, in the order of the sites; zero at a site without a row."""
+    stated = profiles_of(source.path) if file_format == PANDAPOWER else source.over_time
+    if stated is None:
+        return None
+    if any(len(one) != count for one in stated.values):
+        raise InputError("the loads over time are not those of the table of loads; re-export the file")
+    return stated.at([row.get("row", NO_ROW) for row in loads])
+
+
+def _limit_loading(branches: list[Row], shares: Sequence[float]) -> None:
+    """Lower ratings to the share of them that may be used, for the first branches."""
+    for place, share in enumerate(shares):
+        branches[place] = {**branches[place], "rate_a": share * branches[place]["rate_a"]}
 
 
 def _site_rows(network: powerio.BalancedNetwork, sites: SiteRule, *, declared: bool) -> tuple[list[Row], bool]:
@@ -134,19 +171,30 @@ def _given_names(
     )
 
 
-def _unprotected(network: powerio.BalancedNetwork) -> tuple[str, ...]:
+def _psse_devices(source: ParsedSource) -> PsseDevices:
+    if source.psse is None:
+        return PsseDevices()
+    return read_devices(source.psse, {int(row["id"]): float(row["base_kv"]) for row in source.module.value.buses})
+
+
+def _egret_buses(document: Mapping[str, Any]) -> dict[str, int]:
+    """The id of each bus by what an Egret file calls it: its id, or its name."""
+    buses = document["buses"]
+    named = {str(row["name"]): int(row["id"]) for row in buses if row["name"]}
+    return {str(row["id"]): int(row["id"]) for row in buses} | named
+
+
+def _unprotected(network: powerio.BalancedNetwork, elements: Elements) -> tuple[str, ...]:
     """What draws power outside the table of loads: it is published as the file states it."""
     generators = [row["bus"] for row in network.generators if row["pmin"] < 0 and row["pmax"] <= 0]
     passive = [row["bus"] for row in network.generators if not row["voltage_regulation_on"] and row["pmax"] > 0]
     drawing = [row["bus"] for row in network.shunts if row["g"] > 0 and row["in_service"]]
-    stored = [row["bus"] for row in network.storage if row["in_service"]]
-    carried = [row[end] for row in network.hvdc if row["in_service"] for end in ("from", "to")]
     found = (
         ("dispatchable loads", "generators", generators, "with their limits"),
         ("static generators", "generators", passive, "with their limits"),
         ("shunts that draw active power", "shunts", drawing, "exactly"),
-        ("storage units", "storage", stored, "with their power limits"),
-        ("ends of DC lines", "DC lines", carried, "with their limits and losses"),
+        ("storage units", "storage", elements.storage_buses, "with their power limits"),
+        ("ends of DC lines", "DC lines", elements.dc_line_ends, "with their limits and losses"),
     )
     return tuple(
         f"{len(at)} {what} ({kind} at buses {', '.join(str(bus) for bus in sorted(set(at)))}): published {how}"

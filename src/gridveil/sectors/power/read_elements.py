@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import powerio
 
 from gridveil.core.errors import InputError
 from gridveil.sectors.power.matpower_tables import CompensatorRow
-from gridveil.sectors.power.source import MATPOWER, PANDAPOWER, POWERMODELS, PSSE, PYPSA, link_costs
+from gridveil.sectors.power.source import EGRET, MATPOWER, PANDAPOWER, POWERMODELS, PSSE, PYPSA, link_costs
 from gridveil.sectors.power.tables import (
     Bools,
     CompensatorTable,
@@ -25,16 +26,18 @@ from gridveil.sectors.power.tables import (
 
 Row = Mapping[str, Any]
 POLYNOMIAL_COST = 2
-WITH_STORAGE = (MATPOWER, POWERMODELS, PYPSA)
-"""Formats that powerio writes storage units to."""
+WITH_STORAGE = (MATPOWER, POWERMODELS, PYPSA, PANDAPOWER, EGRET)
+"""Formats that storage units are written to, by powerio or here."""
 STORAGE_NOTE = "storage units: an injection within their power limits; energy, efficiency and losses are not modelled"
 
 
 class Elements:
     """DC lines and storage units of a network, for one file format; refuses what cannot be modelled as stated."""
 
-    def __init__(self, network: powerio.BalancedNetwork, file_format: str, path: Path) -> None:
-        self._lines: list[Row] = list(network.hvdc)
+    def __init__(
+        self, network: powerio.BalancedNetwork, file_format: str, path: Path, more_lines: Sequence[Row] = ()
+    ) -> None:
+        self._lines: list[Row] = [*network.hvdc, *more_lines]
         self._units: list[Row] = list(network.storage)
         self._format, self._path = file_format, path
         if any(row["in_service"] for row in network.static_var_compensators):
@@ -42,7 +45,7 @@ class Elements:
                 f"the case has static var compensators in a form that the format {file_format} is not released in; "
                 "switch them off or state them in a MATPOWER file"
             )
-        for number, row in enumerate(self._lines, start=1):
+        for number, row in enumerate(network.hvdc, start=1):
             if row["in_service"]:
                 self._check_line(number, row)
         stored = sum(bool(row["in_service"]) for row in self._units)
@@ -52,6 +55,17 @@ class Elements:
                 "switch them off or replace them by generators and try again"
             )
 
+    def with_storage(self, units: Sequence[Row]) -> Elements:
+        """The same with storage units that were read otherwise."""
+        other = copy(self)
+        other._units = list(units)
+        return other
+
+    @property
+    def storage_buses(self) -> list[int]:
+        """Buses of the storage units in service."""
+        return [row["bus"] for row in self._units if row["in_service"]]
+
     @property
     def notes(self) -> list[str]:
         """What is simplified."""
@@ -60,13 +74,19 @@ class Elements:
     def _check_line(self, number: int, row: Row) -> None:
         if self._format == PSSE:
             raise InputError(
-                f"DC line {number}: PSS/E states the power that a DC line is set to and no limits, and what it is set to "
-                "may follow the demand; switch it off, or give its limits in a MATPOWER file (mpc.dcline)"
+                f"DC line {number}: PSS/E states what a two-terminal DC line is set to and no rating, and what it is set to "
+                "may follow the demand; switch it off, state it as a VSC line with SMAX, or give its limits in a MATPOWER file "
+                "(mpc.dcline)"
             )
         if self._format == PANDAPOWER and not np.isfinite(float(row["pmax"])):
             raise InputError(
                 f"DC line {number}: the file states no maximum active power; add max_p_mw to the pandapower dcline table"
             )
+
+    @property
+    def dc_line_ends(self) -> list[int]:
+        """Buses of the DC lines in service."""
+        return [row[end] for row in self._lines if row["in_service"] for end in ("from", "to")]
 
     def dc_lines(self) -> DcLineTable:
         """Limits at the from end. MATPOWER states a negative limit for the to end, where power would enter."""

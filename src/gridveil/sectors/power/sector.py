@@ -175,22 +175,25 @@ class PowerSector:
         } | _element_counts(network)
 
     def identity(self, network: PowerNetwork) -> tuple[str, ...]:
-        """List bus ids and the ends of all branches, in service or not."""
+        """List bus ids and the ends of all branches and DC lines, in service or not."""
         names = [str(bus) for bus in network.bus.id]
-        branch = network.branch
-        return identity_texts(names, branch.from_bus.tolist(), branch.to_bus.tolist())
+        edges = (network.branch, network.dc_line)
+        start, end = ([int(bus) for one in edges for bus in getattr(one, side)] for side in ("from_bus", "to_bus"))
+        return identity_texts(names, start, end)
 
     def size(self, network: PowerNetwork) -> int:
         """Count buses."""
         return len(network.bus.id)
 
     def graph(self, network: PowerNetwork) -> Graph:
-        """Draw buses and branches in service."""
-        on, branch = network.branch_on, network.branch
+        """Draw buses, and branches and DC lines in service."""
+        branch, line = network.branch, network.dc_line
+        edges = ((branch, network.branch_on), (line, network.dc_line_on))
+        start, end = (np.concatenate([getattr(one, s)[on] for one, on in edges]) for s in ("from_bus", "to_bus"))
         return Graph(
             n=len(network.bus.id),
-            start=branch.from_bus[on],
-            end=branch.to_bus[on],
+            start=start,
+            end=end,
             supplied=np.unique(network.generator.bus[network.generator_on]),
             place=network.load.bus,
         )

@@ -12,26 +12,40 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import powerio
 
 from gridveil.core.errors import InputError
 from gridveil.core.text import ranges
-from gridveil.sectors.power.psse_sections import refuse_equipment
+from gridveil.sectors.power.psse_sections import is_read_here, refuse_equipment
 from gridveil.sectors.power.pypsa_files import rows_of
 from gridveil.sectors.redaction import redact
 
 MATPOWER, PANDAPOWER, PYPSA, PSSE = "matpower", "pandapower-json", "pypsa-csv", "psse"
-POWERMODELS = "powermodels-json"
-WITH_LOAD_TABLE = (PSSE, POWERMODELS, "egret-json", PANDAPOWER, "powerworld", PYPSA)
+POWERMODELS, EGRET = "powermodels-json", "egret-json"
+WITH_LOAD_TABLE = (PSSE, POWERMODELS, EGRET, PANDAPOWER, "powerworld", PYPSA)
 """Formats that state each load in a row of its own, which powerio keeps when it holds zeros."""
 EXAMINED = (MATPOWER, *WITH_LOAD_TABLE)
 
-_TABLES_READ = {"bus", "load", "sgen", "gen", "ext_grid", "line", "trafo", "shunt", "storage", "dcline", "poly_cost"}
+_TABLES_READ = {
+    "bus",
+    "load",
+    "sgen",
+    "gen",
+    "ext_grid",
+    "line",
+    "trafo",
+    "shunt",
+    "storage",
+    "dcline",
+    "poly_cost",
+    "svc",
+}
 CUT_BY_SWITCH = {"l": "line", "t": "trafo"}
 """Tables of pandapower whose rows a switch of this kind can take out of service."""
 _NOT_EQUIPMENT = {"pwl_cost", "measurement", "controller", "characteristic", "group", "bus_geodata", "line_geodata"}
+_NOT_EQUIPMENT |= {"substation", "loadcases"}  # SimBench
 _NOT_EQUIPMENT |= {"q_capability_curve_table"}  # of which powerio says that it passes it over
 _NOT_EQUIPMENT |= {"spline_characteristic_table", "trafo_characteristic_table", "q_capability_characteristic"}
 # Stricter than float(), which takes 1_000 and nan: what any reader takes for a number.
@@ -68,11 +82,14 @@ def notes_of(diagnostics: Iterable[powerio.Diagnostic]) -> list[str]:
         if finding.code == "READ.PSSE.SECTION_UNSUPPORTED":
             section = _SECTION_LEFT_OUT.match(finding.message)
             name = section["name"] if section else "of this name"
+            if is_read_here(name):
+                continue
             refuse_equipment(name)
             message = f"the PSS/E section {name} describes no equipment and is not read"
         if finding.code == "READ.MATPOWER.INDEXED_ASSIGNMENT":
             raise InputError("the file changes its tables by code; save its result with MATPOWER's savecase")
-        of_results = finding.message.startswith(("`res_", "`_"))  # pandapower's result tables, which nobody would read
+        # pandapower's result tables, which nobody would read; switches and compensators, which are read here; SimBench's own
+        of_results = finding.message.startswith(("`res_", "`_", "`switch`", "`loadcases`", "`substation`", "`svc`"))
         if finding.severity == "warning" and not of_results and message not in notes:
             notes.append(message)
     return notes
@@ -81,7 +98,7 @@ def notes_of(diagnostics: Iterable[powerio.Diagnostic]) -> list[str]:
 def load_names(path: Path, file_format: str) -> list[str]:
     """Names of the loads, in the order of their rows, where the format has them and powerio leaves them out."""
     if file_format == PANDAPOWER:
-        return [str(row.get("name") or "") for _, row in _equipment(path).get("load", ())]
+        return [str(row.get("name") or "") for _, row in pandapower_tables(path).get("load", ())]
     return [row.get("name") or "" for row in rows_of(path / "loads.csv")] if file_format == PYPSA else []
 
 
@@ -89,21 +106,22 @@ def grid_connections(path: Path, file_format: str) -> tuple[int, ...]:
     """Positions, among powerio's generators, of what pandapower lists as ext_grid: they come after its table gen."""
     if file_format != PANDAPOWER:
         return ()
-    tables = _equipment(path)
+    tables = pandapower_tables(path)
     before = len(tables.get("gen", ()))
     return tuple(range(before, before + len(tables.get("ext_grid", ()))))
 
 
-def _equipment(path: Path) -> dict[str, list[tuple[object, dict[str, Any]]]]:
+def pandapower_tables(path: Path) -> dict[str, list[tuple[object, dict[str, Any]]]]:
+    """Rows of the tables of equipment of a pandapower file, with their indices."""
     document = json.loads(path.read_bytes())
-    return {name: _frame(name, value) for name, value in document["_object"].items() if _is_equipment(name, value)}
+    return {name: table_rows(name, value) for name, value in document["_object"].items() if _is_equipment(name, value)}
 
 
 def _check_pandapower(path: Path) -> None:
-    tables = _equipment(path)
+    tables = pandapower_tables(path)
     for table in ("gen", "sgen"):
         for index, row in tables.get(table, ()):
-            if not _is_number(row.get("max_p_mw")):
+            if not is_number(row.get("max_p_mw")):
                 raise InputError(
                     f"generator {index} (bus {row.get('bus')}): the file states no maximum active power; "
                     f"add max_p_mw to the pandapower {table} table"
@@ -137,10 +155,11 @@ def _is_equipment(name: str, value: object) -> bool:
     return listed and isinstance(value, dict) and value.get("_class") == "DataFrame"
 
 
-def _frame(name: str, value: Mapping[str, Any]) -> list[tuple[object, dict[str, Any]]]:
-    content = value.get("_object")
-    frame: Any = json.loads(content) if isinstance(content, str) else content
+def table_rows(name: str, value: Mapping[str, Any]) -> list[tuple[object, dict[str, Any]]]:
+    """Rows of one table, with their indices."""
+    content = value.get("_object") if isinstance(value, dict) else None
     try:
+        frame: Any = json.loads(content) if isinstance(content, str) else content
         columns, index, data = frame["columns"], frame["index"], frame["data"]
         if len(set(columns)) < len(columns):
             raise InputError(f"the pandapower table {name} has two columns of one name; rename or remove one")
@@ -149,11 +168,40 @@ def _frame(name: str, value: Mapping[str, Any]) -> list[tuple[object, dict[str, 
         raise InputError(f"the pandapower table {name} is malformed; re-export the file") from None
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a cell of a JSON file is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def loading_limits(path: Path) -> list[float]:
+    """Share of its rating that each line and transformer of a pandapower file may be loaded to, which powerio passes over."""
+    tables = pandapower_tables(path)
+    return [
+        _stated(row.get("max_loading_percent"), 100.0) / 100 * (_stated(row.get("df"), 1.0) if name == "line" else 1.0)
+        for name in ("line", "trafo")
+        for _, row in tables.get(name, ())
+    ]
+
+
+def _stated(value: object, usual: float) -> float:
+    return float(value) if is_number(value) else usual
+
+
 def _check_pypsa(folder: Path) -> None:
+    other = [row for row in rows_of(folder / "buses.csv") if row.get("carrier") not in (None, "", "AC")]
+    if other:
+        raise InputError(
+            f"{len(other)} buses have another carrier than AC, and an optimal power flow knows no other; replace what is between "
+            "them by links between AC buses"
+        )
+    for name, sign in (("loads", -1.0), ("generators", 1.0), ("storage_units", 1.0)):
+        turned = [
+            row for row in rows_of(folder / f"{name}.csv") if row.get("sign") and not _is_close(row["sign"], sign)
+        ]
+        if turned:
+            raise InputError(
+                f"{len(turned)} rows of {name}.csv have another sign than {sign:g}; turn their power round"
+            )
     for number, row in enumerate(rows_of(folder / "generators.csv"), start=1):
         if not _NUMBER.fullmatch(row.get("p_nom") or ""):
             raise InputError(

@@ -31,6 +31,11 @@ class Unswitched:
     branch_rows: Sequence[int | None] | None
     """For each branch of the file its row now, None for one whose two buses are merged; None if there were no switches."""
 
+    def at_survivors(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows of elements at the buses that those of the file became."""
+        places = ("bus", "from", "to")
+        return [{**row, **{at: self.survivor.get(row[at], row[at]) for at in places if at in row}} for row in rows]
+
     def of_branches(self, values: Sequence[float]) -> Sequence[float]:
         """Values of the branches that are left, from those of all branches of the file."""
         if self.branch_rows is None or not values:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.secret import SecretValues
+from gridveil.sectors.case import ValuesOverTime
 from gridveil.sectors.power.given_names import NO_NAMES, GivenNames
 
 Floats = NDArray[np.float64]
@@ -148,3 +149,5 @@ class PowerTables:
     sites_declared: bool
     unprotected: tuple[str, ...]
     given: GivenNames = NO_NAMES
+    over_time: ValuesOverTime | None = None
+    """Loads in MW + j MVAr at several moments, in the order of ``load``, where the file states them."""

@@ -174,11 +174,21 @@ def _view(
         )
         details.append(rows)
     ids = [str(bus) for bus in network.bus.id]
-    start, end = place[grid.from_bus], place[grid.to_bus]
-    points = 100 * (after.loading - before.loading)
+    line = grid.dc_line
+    start, end = (
+        place[np.concatenate(buses)] for buses in ((grid.from_bus, line.from_bus), (grid.to_bus, line.to_bus))
+    )
+    limit = network.base_mva * np.maximum(np.abs(line.p_min), np.abs(line.p_max))
+    loading = [
+        np.concatenate(
+            [state.loading, np.abs(state.dc_power) / np.where(np.isfinite(limit) & (limit > 0), limit, np.nan)]
+        )
+        for state in (before, after)
+    ]
+    is_line = np.arange(len(start)) >= len(grid.from_bus)
     titles = [
-        f"{title(ids[i])} – {title(ids[j])}: {percent(first)} → {percent(second)} of its rating"
-        for i, j, first, second in zip(start, end, before.loading, after.loading, strict=True)
+        f"{title(ids[i])} – {title(ids[j])}{', DC line' if dc else ''}: {percent(first)} → {percent(second)} of its rating"
+        for i, j, dc, first, second in zip(start, end, is_line, *loading, strict=True)
     ]
     return NetworkView(
         ids=ids,
@@ -186,14 +196,16 @@ def _view(
         supplied=supplied,
         start=start,
         end=end,
-        marked=np.zeros(len(start), dtype=bool),
-        marked_words="",
+        marked=is_line,
+        marked_words="DC lines" if np.any(is_line) else "",
         edge_titles=titles,
         details=details,
         changes=[
             Changes(name="Change of active demand", unit="MW", of_edges=False, values=change, adds_up=True),
             Changes(name="Change of voltage", unit="p.u.", of_edges=False, values=v_after - v_before),
-            Changes(name="Change of line loading", unit="points", of_edges=True, values=points),
+            Changes(
+                name="Change of line loading", unit="points", of_edges=True, values=100 * (loading[1] - loading[0])
+            ),
         ],
     )
 

@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from gridveil.core.errors import InputError
 from gridveil.sectors.power.given_names import NO_NAMES, GivenNames
 from gridveil.sectors.power.mended import mend_pandapower, mend_pypsa
+from gridveil.sectors.power.psse_devices import with_devices
+from gridveil.sectors.power.source import EGRET, PANDAPOWER, PSSE
+from gridveil.sectors.power.storage_files import WRITTEN_HERE, add_egret_storage, add_pandapower_devices
 from gridveil.sectors.power.tables import (
     BranchTable,
     BusTable,
@@ -75,11 +78,16 @@ def write_power_network(tables: PublicTables, folder: Path, file_format: str, *,
     if information is None or not information.can_emit:
         raise InputError(f"the format {file_format} cannot be written; choose another, such as {FALLBACK_FORMAT}")
     target = folder / ("network" if information.is_directory else f"network.{information.extension}")
-    module = powerio.deserialize(json.dumps(_document(tables, title)).encode())
+    module = powerio.deserialize(json.dumps(_document(tables, title, information.token)).encode())
     powerio.emit(module, file_format, str(target))
     if information.token in MENDED:
         MENDED[information.token](target, tables)
     return target
+
+
+def _mend_pandapower(path: Path, tables: PublicTables) -> None:
+    mend_pandapower(path, tables.given)
+    add_pandapower_devices(path, tables.bus, tables.storage, tables.compensator)
 
 
 def _mend_pypsa(folder: Path, tables: PublicTables) -> None:
@@ -91,16 +99,25 @@ def _add_matpower_tables(path: Path, tables: PublicTables) -> None:
     path.write_text(with_matpower_tables(path.read_text(), tables.branch, tables.generator, tables.compensator))
 
 
+def _add_psse_devices(path: Path, tables: PublicTables) -> None:
+    path.write_text(with_devices(path.read_text(), tables.dc_line, tables.compensator))
+
+
 MENDED: dict[str, Callable[[Path, PublicTables], None]] = {
-    "pandapower-json": lambda path, tables: mend_pandapower(path, tables.given),
+    PANDAPOWER: _mend_pandapower,
+    EGRET: lambda path, tables: add_egret_storage(path, tables.storage),
     "pypsa-csv": _mend_pypsa,
     "matpower": _add_matpower_tables,
+    PSSE: _add_psse_devices,
 }
 """What powerio's writers leave out or write in a form that the format's own tools refuse."""
 
 
-def _document(tables: PublicTables, title: str) -> Row:
-    """Convert the network to a PowerIO IR document: powerio's only input that keeps several loads on a bus apart."""
+def _document(tables: PublicTables, title: str, file_format: str) -> Row:
+    """Convert the network to a PowerIO IR document: powerio's only input that keeps several loads on a bus apart.
+
+    PSS/E's DC lines are written apart, as powerio would state them without a rating, and so is storage that it passes over.
+    """
     empty: list[Row] = []
     data: Row = {
         "name": title,
@@ -115,8 +132,8 @@ def _document(tables: PublicTables, title: str) -> Row:
         "branches": _branches(tables.branch, tables.base_mva),
         "switches": empty,
         "generators": _generators(tables),
-        "storage": storage_rows(tables.storage),
-        "hvdc": dc_line_rows(tables.dc_line),
+        "storage": [] if file_format in WRITTEN_HERE else storage_rows(tables.storage),
+        "hvdc": [] if file_format == PSSE else dc_line_rows(tables.dc_line),
         "transformers_3w": empty,
         "areas": empty,
         "solver": None,
