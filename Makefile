@@ -15,7 +15,7 @@ $(STAMP): requirements.lock pyproject.toml $(KERNELS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	find src -name '*.nb[ic]' -delete
-	@echo "compiling the solver and the relaxation (two minutes, once)"
+	@echo "compiling the solver and the relaxation (a minute, once)"
 	$(BIN)/python -c "from gridveil.solvers.structured import warm_up; warm_up()"
 	touch $@
 

@@ -138,8 +138,8 @@ def test_a_lower_optimum_that_a_fresh_solve_finds_is_cut_from_there(monkeypatch)
 
     verify = Solves.verify
 
-    def surprised(self, joint, known, band):
-        answer = verify(self, joint, known, band)
+    def surprised(self, joint, known, band, fresh):
+        answer = verify(self, joint, known, band, fresh)
         return replace(answer, cost=answer.cost - 0.1 * band.beta)
 
     monkeypatch.setattr(Solves, "verify", surprised)
@@ -160,8 +160,8 @@ def test_a_refused_point_of_a_network_is_cut_again_and_verified(monkeypatch):
     )
     verify, verified = Solves.verify, []
 
-    def lower_at_first(self, joint, known, band):
-        fresh = verify(self, joint, known, band)
+    def lower_at_first(self, joint, known, band, cold):
+        fresh = verify(self, joint, known, band, cold)
         verified.append(joint)
         return replace(fresh, cost=fresh.cost - target.beta) if len(verified) == 1 else fresh
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gridveil.bilevel.cost_estimate as module
+from gridveil.bilevel import cost_estimate
 from gridveil.bilevel.cost_estimate import USUAL, cost_near, estimate_cost, linear_cost, shrunk
 from gridveil.core.choices import Formulation
 from gridveil.privacy.mechanisms.simulation import simulate_laplace
@@ -104,6 +105,19 @@ def test_with_a_sum_without_noise_the_estimate_is_the_true_cost(seed):
     )  # the noisy values alone could not have told it
 
 
+def test_with_one_replica_the_values_alone_are_not_asked_for(monkeypatch):
+    """They would get no weight: one replica shows no spread. The estimate is that of the sum, corrected by the replica."""
+    model, solves = priced(PRICES)
+    noisy = noisy_of(TRUTH + np.random.default_rng(1).laplace(0.0, 0.5, len(TRUTH)), 0.5)
+    total = exact_sum(PRICES, TRUTH, FIXED)
+    one = replace(USUAL, most_replicas=1)
+    monkeypatch.setattr(cost_estimate, "cost_near", lambda *_: pytest.fail("values alone were asked for"))
+    found = estimate_cost(model, solves, noisy, total, one)
+    assert found.value == pytest.approx(FIXED + PRICES @ TRUTH, rel=1e-3) and np.isnan(found.from_values)
+    with pytest.raises(pytest.fail.Exception):
+        estimate_cost(model, solves, noisy, replace(total, value=-total.offset - 1.0), one)
+
+
 def test_a_sum_that_is_all_noise_leaves_it_to_the_noisy_values():
     model, solves = priced(PRICES)
     noisy = noisy_of(TRUTH + 1e-6, 1e-12)
@@ -130,7 +144,7 @@ class Moves:
     def __init__(self, prices: np.ndarray) -> None:
         self._prices = prices
 
-    def priced_cost(self, d: np.ndarray, price: float) -> PricedCost:
+    def priced_cost(self, d: np.ndarray, price: float, *, rough: bool = False) -> PricedCost:
         slope = np.minimum(self._prices, price)
         return PricedCost(value=FIXED + float(slope @ d), slope=slope)
 
@@ -155,7 +169,7 @@ def test_weights_on_a_network_stay_below_the_price_that_moves_were_charged(name,
     for seed in range(3):
         noisy = simulate_laplace(case.values, epsilon=1.0, alpha=alpha, seed=seed)
         linear = linear_cost(model, Solves(backend_for(model, "structured")), noisy)
-        uncapped = relaxation.priced_cost(model.layout.to_program(shrunk(noisy)), relaxation.dearest_price)
+        uncapped = relaxation.priced_cost(model.layout.to_program(shrunk(noisy)), relaxation.dearest_price, rough=True)
         assert linear is not None and uncapped is not None
         n = len(uncapped.slope) // 2
         cap = USUAL.price_cap * float(np.median(np.hypot(uncapped.slope[:n], uncapped.slope[n:])))

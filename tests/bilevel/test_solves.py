@@ -39,7 +39,8 @@ def efforts(asked):
 def test_the_high_point_from_one_start_after_another():
     tried = backend(everything)
     assert not Solves(tried).highpoint(D, TARGET).converged
-    own, dc, relaxed, from_relaxed, feasible, from_feasible = tried.asked("nearest")
+    own, dc, relaxed, from_relaxed, feasible, from_feasible, middle = tried.asked("nearest")
+    assert middle.start is None and middle.effort is Effort.FULL
     assert own.start is None and own.effort is Effort.FULL
     assert np.array_equal(dc.start.x, GUESS)
     for flat in (relaxed, feasible):
@@ -50,7 +51,7 @@ def test_the_high_point_from_one_start_after_another():
 def test_gas_has_another_way_for_every_start():
     tried = backend(everything, adaptive_barrier=True)
     Solves(tried).highpoint(D, TARGET)
-    assert efforts(tried.asked("nearest"))[6:] == [Effort.OTHERWISE] * 4
+    assert efforts(tried.asked("nearest"))[6:-1] == [Effort.OTHERWISE] * 4
 
 
 def test_an_acceptable_high_point_is_gone_on_from():
@@ -219,3 +220,43 @@ def test_verification_in_the_band_needs_one_solve():
     known = tried.dispatch(inside)
     assert Solves(tried).verify(tried.nearest(inside, TARGET), known, TARGET).converged
     assert efforts(tried.asked("dispatch"))[1:] == [Effort.BRIEF]
+
+
+@pytest.mark.parametrize("follows_warm", [True, False])
+def test_a_verification_does_not_repeat_the_solve_that_found_the_point(follows_warm):
+    """Where the fresh solve fails, the joint x without multipliers is next; the follower may have come from just there."""
+    failing = {Effort.BRIEF} if follows_warm else {Effort.BRIEF, Effort.WARM}
+    tried = backend(lambda call: call.effort in failing)
+    joint = tried.nearest(D, TARGET)
+    solves = Solves(tried)
+    known = solves.follow(joint, tried.dispatch(D))
+    before = len(tried.asked("dispatch"))
+    assert solves.verify(joint, known, band(known.cost, 0.1)).converged
+    assert known.from_x_alone is not follows_warm
+    assert efforts(tried.asked("dispatch"))[before:].count(Effort.NEAR) == (1 if follows_warm else 0)
+
+
+def test_in_large_networks_the_verification_is_the_cold_check(monkeypatch):
+    monkeypatch.setattr("gridveil.solvers.solves.QUICK_FOR_IPOPT", 0)
+    tried = altered(lambda call: 0.0)
+    fresh = replace(Solves(tried).fresh(D), iterations=77)
+    before = len(tried.asked("dispatch"))
+    checked = Solves(tried).released(D, fresh=fresh)
+    assert checked.answer is fresh and checked.checks[0].start == "cold"
+    assert all(call.start is not None for call in tried.asked("dispatch")[before:])
+
+
+def test_in_small_networks_the_cold_check_is_a_solve_of_its_own():
+    tried = altered(lambda call: 0.0)
+    fresh = Solves(tried).fresh(D)
+    Solves(tried).released(D, fresh=fresh)
+    assert [call.effort for call in tried.asked("dispatch") if call.start is None][1] is Effort.FULL
+
+
+def test_a_band_that_no_solver_gets_to_the_edge_of_is_asked_for_in_its_middle():
+    tried = backend()
+    tried.alter = lambda call, answer: (
+        answer if call.problem != "nearest" or call.number >= 7 else replace(answer, status=Status.FAILED)
+    )
+    assert Solves(tried).highpoint(D, TARGET).converged
+    assert len(tried.asked("nearest")) == 7

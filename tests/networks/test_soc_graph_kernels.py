@@ -140,12 +140,12 @@ def test_the_longest_step_ends_on_the_boundary(seed):
 @given(seed=st.integers(0, 10_000))
 def test_reflections_keep_all_products_of_columns(seed):
     rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(4, 9)) * 10.0 ** rng.integers(-4, 5, size=9)
-    gram = rows @ rows.T
+    rows = rng.normal(size=(9, 4)) * 10.0 ** rng.integers(-4, 5, size=(9, 1))
+    gram = rows.T @ rows
     first = eliminate_two(rows, 9)
     triangle = rows.copy()
-    triangle[first, 1:], triangle[1 - first, 2:] = 0.0, 0.0
-    assert triangle @ triangle.T == pytest.approx(gram, rel=1e-9, abs=1e-12 * np.abs(gram).max())
+    triangle[1:, first], triangle[2:, 1 - first] = 0.0, 0.0
+    assert triangle.T @ triangle == pytest.approx(gram, rel=1e-9, abs=1e-12 * np.abs(gram).max())
 
 
 def dense_maps(graph):

@@ -18,6 +18,7 @@ Vector = NDArray[np.float64]
 
 LOCAL, GLOBAL = "local", "global"
 NO_RELAXATION = "none: local only"
+NOTHING = 1e-6  # of the distance of the release: what a bound may leave out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +50,8 @@ def certify(model: Model, noisy: Vector, target: CostTarget, result: BilevelResu
             local_distance_bound=local_bound,
             gap=None,
         )
-    program = model.program
     cost = relaxation.cost_bound(result.d).value
-    distance = relaxation.distance_bound(noisy, target, program.d_lower, program.d_upper).value
+    distance = _distance_bound(model, noisy, target, result)
     proved = cost is not None and cost >= target.lower
     return Certificate(
         band=GLOBAL if proved else LOCAL,
@@ -61,6 +61,15 @@ def certify(model: Model, noisy: Vector, target: CostTarget, result: BilevelResu
         local_distance_bound=local_bound,
         gap=_gap(result.delta, distance),
     )
+
+
+def _distance_bound(model: Model, noisy: Vector, target: CostTarget, result: BilevelResult) -> float | None:
+    """No bound exceeds the distance of the high point, so where that is next to nothing, zero says it all."""
+    program = model.program
+    reached = result.highpoint.delta if result.highpoint else None
+    if model.relaxation is None or (reached is not None and reached <= NOTHING * result.delta):
+        return 0.0
+    return model.relaxation.distance_bound(noisy, target, program.d_lower, program.d_upper, reached=reached).value
 
 
 def _gap(delta: float, bound: float | None) -> float | None:

@@ -38,6 +38,7 @@ from gridveil.solvers.solves import Solves
 Vector = NDArray[np.float64]
 Values = NDArray[Any]
 
+SERVED = 1e-9  # squared distance of values that can be served as they are
 DUST = 1e-9  # of the cost, per unit of a value: smaller weights are the rounding of a solver, not prices
 PSEUDO_BAND = 0.01  # half-width, as a share of the measured cost, of the band in which values pass for the truth
 
@@ -78,7 +79,7 @@ class CostEstimate:
     value: float
     deviation: float
     from_values: float
-    """The cost that the noisy values alone suggest."""
+    """The cost that the noisy values alone suggest; NaN where it has no part in the estimate and was not found."""
 
 
 def linear_cost(
@@ -91,7 +92,8 @@ def linear_cost(
 ) -> LinearCost | None:
     """Linearise the cost at the shrunken noisy values; None if that cannot be done or all weights vanish.
 
-    ``price`` of moves, where it is known already, spares the search for it. Where costs vanish: the total instead.
+    ``price`` of moves, where it is known already, as for replicas, spares the search for it and a last digit or two. Where
+    costs vanish: the total instead.
     """
     if model.cost_vanishes:
         return LinearCost(constant=0.0, weights=model.layout.served.astype(float))
@@ -119,9 +121,11 @@ def estimate_cost(
         cost = _cost_found(model, solves, _with_total(shrunk(noisy), model.layout.served, total.value))
         return CostEstimate(value=cost, deviation=math.nan, from_values=cost)
     measured = total.offset + total.value
-    alone = cost_near(model, solves, shrunk(noisy))
     noise = math.sqrt(total.mechanism.expected_square)
     pseudo, optimum = _pseudo_truth(model, solves, noisy, measured)
+    count = replicas(model.program.n_d, settings)
+    # One replica shows no spread by which the values could be weighed, so where there is but one they are left out.
+    alone = cost_near(model, solves, shrunk(noisy)) if pseudo is None or count > 1 or measured <= 0 else math.nan
     if pseudo is None:
         value = measured if math.isnan(alone) else alone
         return CostEstimate(value=value, deviation=math.nan, from_values=alone)
@@ -138,6 +142,11 @@ def estimate_cost(
     return CostEstimate(value=value, deviation=deviation, from_values=alone)
 
 
+def replicas(n_d: int, settings: EstimateSettings = USUAL) -> int:
+    """How many replicas correct an estimate on this many data."""
+    return min(max(settings.replica_budget // n_d, settings.fewest_replicas), settings.most_replicas)
+
+
 def _with_total(values: Values, served: NDArray[np.bool_], total: float) -> Values:
     """Values scaled so that those served add up to a total; all alike where noise left nothing positive to scale."""
     found = float(values[served].sum())
@@ -149,8 +158,13 @@ def _with_total(values: Values, served: NDArray[np.bool_], total: float) -> Valu
 def cost_near(model: Model, solves: Solves, values: Values) -> float:
     """O at the feasible values nearest to given ones; NaN if they are not found."""
     nearest = solves.nearest_feasible(model.layout.to_program(values))
-    answer = solves.follow(nearest, None) if nearest.converged else None
-    return answer.cost if answer is not None and answer.converged else math.nan
+    if not nearest.converged:
+        return math.nan
+    # Values that can be served with room to spare say nothing about prices: the solver's own start is the better one.
+    answer = solves.fresh(nearest.d) if model.arrays is not None and nearest.delta <= SERVED else None
+    if answer is None or not answer.converged:
+        answer = solves.follow(nearest, None)
+    return answer.cost if answer.converged else math.nan
 
 
 def derived_cost(model: Model, solves: Solves, noisy: NoisyData) -> float:
@@ -196,14 +210,19 @@ def _relaxed_tangent(
     if relaxation is None:
         return None
     d = model.layout.to_program(values)
-    cost = relaxation.priced_cost(d, price or relaxation.dearest_price)
-    if cost is None:
-        return None
-    sizes = model.layout.sizes(cost.slope)
-    cap = settings.price_cap * float(np.median(sizes))
-    if price is None and 0 < cap < float(np.max(sizes)):
-        cost = relaxation.priced_cost(d, cap) or cost
-    return cost.value, cost.slope, values
+    if price is None:
+        price = relaxation.dearest_price
+        first = relaxation.priced_cost(d, price, rough=True)
+        sizes = model.layout.sizes(first.slope) if first is not None else np.zeros(0)
+        cap = settings.price_cap * float(np.median(sizes)) if len(sizes) else 0.0
+        if 0 < cap < float(np.max(sizes, initial=0.0)):
+            capped = relaxation.priced_cost(d, cap)
+            if capped is not None:
+                return capped.value, capped.slope, values
+        cost = relaxation.priced_cost(d, price)
+    else:
+        cost = relaxation.priced_cost(d, price, rough=True)
+    return None if cost is None else (cost.value, cost.slope, values)
 
 
 def _priced_tangent(
@@ -245,14 +264,14 @@ def _replica_errors(
 ) -> tuple[list[float], list[float]]:
     """What the linear estimate and the values alone miss, on fresh noise around values whose optimal cost is known."""
     generator = np.random.default_rng(0)
-    count = min(max(settings.replica_budget // model.program.n_d, settings.fewest_replicas), settings.most_replicas)
+    count = replicas(model.program.n_d, settings)
     by_sum, by_values = [], []
     for _ in range(count):
         replica = NoisyData(values=pseudo + _like_noise(noisy, generator), mechanism=noisy.mechanism, simulation=True)
         linear = linear_cost(model, solves, replica, settings, price=price)
         if linear is not None:
             by_sum.append(optimum - linear.at(pseudo))
-        alone = cost_near(model, solves, shrunk(replica))
+        alone = cost_near(model, solves, shrunk(replica)) if count > 1 else math.nan
         if math.isfinite(alone):
             by_values.append(optimum - alone)
     return by_sum, by_values

@@ -65,7 +65,9 @@ def repair(
         )
     values = np.array(layout.to_sites(result.d, noisy.values))
     values.setflags(write=False)
-    return ReleasedData(values=values, result=result, highpoint=result.highpoint, checked=checked)
+    # The fresh solve has served; a series keeps thousands of results.
+    kept = replace(result, fresh=None)
+    return ReleasedData(values=values, result=kept, highpoint=result.highpoint, checked=checked)
 
 
 def _checked_result(
@@ -85,7 +87,7 @@ def _checked_result(
             if run == 0:
                 return result, None
             break
-        checked = solves.released(result.d, result.x)
+        checked = solves.released(result.d, result.x, result.fresh)
         in_reach = checked.holds_in(target) and not checked.outside(target)
         if not checked.holds_in(target):
             refused = checked

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.monotonicity import Monotonicity
 from gridveil.programs import Status
+from gridveil.solvers.backend import Answer
 
 Vector = NDArray[np.float64]
 
@@ -86,6 +87,8 @@ class BilevelResult:
     history: tuple[Step, ...]
     monotonicity: Monotonicity
     seconds: float
+    fresh: Answer | None = None
+    """O(d*) from the solver's own start, as the verification found it."""
 
     @property
     def verified(self) -> bool:

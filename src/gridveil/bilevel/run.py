@@ -60,6 +60,8 @@ class MethodRun:
     confirmed: tuple[EvaluatedPoint, Answer] | None = None
     refused: list[float] = field(default_factory=list)
     """Distances of the points that a fresh solve refused."""
+    fresh: Answer | None = None
+    """The solve from scratch at the confirmed point."""
 
     @cached_property
     def solves(self) -> Solves:
@@ -175,10 +177,11 @@ class MethodRun:
         """Solve O at a candidate afresh; it is confirmed if that is in the band, and no candidate any more if not."""
         check_time()
         clock = time.perf_counter()
-        solution = self.solves.verify(candidate.joint, candidate.follower, self.target)
+        fresh = self.solves.fresh(candidate.joint.d)
+        solution = self.solves.verify(candidate.joint, candidate.follower, self.target, fresh)
         self._record_verification(candidate, solution, clock)
         if solution.converged and self.target.contains(solution.cost):
-            self.confirmed = candidate, solution
+            self.confirmed, self.fresh = (candidate, solution), fresh
         else:
             self.candidates = [other for other in self.candidates if other.joint is not candidate.joint]
             self.refused.append(candidate.delta)
@@ -210,6 +213,7 @@ class MethodRun:
                 max(abs(self.target.value), self.target.beta),
             ),
             seconds=time.perf_counter() - self.clock,
+            fresh=self.fresh,
         )
 
     def _record_verification(self, best: EvaluatedPoint, confirmed: Answer, clock: float) -> None:

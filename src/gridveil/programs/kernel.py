@@ -1,17 +1,23 @@
 """The one place where compiled code is switched on: every numerical kernel is decorated here.
 
-A kernel that was compiled before is loaded from disk as machine code and nothing else. numba on its own first sets up all that a
-compilation might need (a third of a second) and reads the kernel's intermediate code as well (half as long again), which
-serves only to inline the kernel into another one.
+A kernel that Python calls is compiled whole, with all kernels that it calls, and kept on disk as machine code and nothing else.
+numba on its own optimises a kernel and turns it into machine code once for itself and once more in each of its callers, theirs
+and so on: three times the work. When it loads a kernel, it first sets up all that a compilation might need (a third of a
+second) and reads the kernel's intermediate code as well (half as long again), which serves only to inline it into another one.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import binding
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
 from numba.core.runtime.nrt import rtsys
+from numba.core.typed_passes import NativeLowering
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -25,56 +31,96 @@ _OPTIONS: dict[str, Any] = {
 
 
 def compiled(function: Function) -> Function:
-    """Compile ``function`` with numba on first call, without the interpreter lock, and keep the result on disk."""
-    return _kept_on_disk(function, _KernelCache)
+    """Compile ``function`` with numba, without the interpreter lock, as a part of the kernels that call it.
+
+    Called from Python it is a kernel by itself, compiled on first call and kept on disk.
+    """
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
+    options = {**_OPTIONS, "nopython": True, "no_cpython_wrapper": True}
+    part = _Part(py_func=function, targetoptions=options, pipeline_class=_PartCompiler)
+    return cast(Function, part)
 
 
 def entry(function: Function) -> Function:
-    """The same for a large kernel that Python alone calls: no other kernel may, as its intermediate code is not loaded."""
-    return _kept_on_disk(function, _EntryCache)
-
-
-def _kept_on_disk(function: Function, cache: type[FunctionCache]) -> Function:
+    """The same for a kernel that Python alone calls: no other kernel may, as its intermediate code is not kept."""
     dispatcher = numba.njit(**_OPTIONS)(function)
     if not hasattr(dispatcher, "py_func"):  # numba is switched off (NUMBA_DISABLE_JIT)
         return function
-    dispatcher._cache = cache(function)
+    dispatcher._cache = _EntryCache(function)  # type: ignore[no-untyped-call]
     return cast(Function, dispatcher)
 
 
-class _Kept(CompileResultCacheImpl):
-    """What is kept of a kernel, without the environments of functions that refer to no Python object.
+class _Part(CPUDispatcher):
+    """A kernel as others see it, with a kernel of its own for calls from Python."""
 
-    Each names a module of numba's that would be imported to rebuild it, for an empty list.
+    def __call__(self, *arguments: Any) -> Any:
+        return self._own(*arguments)
+
+    def add_overload(self, compiled: Any) -> None:
+        """Make a compiled form known to kernels; there is nothing that Python could call."""
+        self.overloads[tuple(compiled.signature.args)] = compiled
+
+    @cached_property
+    def _own(self) -> Callable[..., Any]:
+        function: Callable[..., Any] = self.py_func
+        return entry(function)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
+class _PartLowering(NativeLowering):
+    """Lower a kernel and leave it at that: its callers optimise it and make machine code of it."""
+
+    _name = "gridveil_part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+        library._optimize_final_module = lambda: None
+        library._finalize_final_module = lambda: setattr(library, "_finalized", True)
+        state.flags.no_compile = True
+        super().run_pass(state)  # type: ignore[no-untyped-call]
+        # numba finds a compiled function by its address; any object of its own does as well, as nobody will call it
+        description, name = state.cr.fndesc, object()
+        state.targetctx.insert_user_function(name, description, [library])
+        state.cr = state.cr._replace(cfunc=name)
+        return True
+
+
+class _PartCompiler(CompilerBase):
+    """numba's usual steps with the one above as the last."""
+
+    def define_pipelines(self) -> list[Any]:
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)  # type: ignore[no-untyped-call]
+        pipeline.passes = [
+            (_PartLowering, text) if step is NativeLowering else (step, text) for step, text in pipeline.passes
+        ]
+        pipeline.finalize()
+        return [pipeline]
+
+
+class _KeptEntry(CompileResultCacheImpl):
+    """What is kept of a kernel: machine code, and in place of the intermediate code the names that it defines.
+
+    Left out are the environments of functions that refer to no Python object: each names a module of numba's that would be
+    imported to rebuild it, for an empty list.
     """
 
     def reduce(self, kernel: Any) -> Any:
-        *parts, environments = super().reduce(kernel)  # type: ignore[no-untyped-call]
-        return (*parts, tuple(one for one in environments if one.consts))
-
-
-class _KeptEntry(_Kept):
-    """The same with machine code alone; in place of the intermediate code stand the names that it defines."""
-
-    def reduce(self, kernel: Any) -> Any:
-        (name, kind, (machine_code, _)), description, *rest = super().reduce(kernel)
+        (name, kind, (machine_code, _)), description, *rest, environments = super().reduce(kernel)  # type: ignore[no-untyped-call]
         names = (description.llvm_func_name, description.llvm_cpython_wrapper_name)
-        return ((name, kind, (machine_code, _defining(names))), description, *rest)
+        needed = tuple(one for one in environments if one.consts)
+        return ((name, kind, (machine_code, _defining(names))), description, *rest, needed)
 
 
-class _KernelCache(FunctionCache):
+class _EntryCache(FunctionCache):
     """Loads kernels without the tables that typing and lowering need; a compilation loads these by itself."""
 
-    _impl_class = _Kept
+    _impl_class = _KeptEntry
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)  # memory of arrays, which kernels allocate
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-
-
-class _EntryCache(_KernelCache):
-    _impl_class = _KeptEntry
 
 
 def _defining(names: tuple[str, ...]) -> bytes:

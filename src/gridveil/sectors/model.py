@@ -161,12 +161,20 @@ class Relaxation(Protocol):
         """The relaxed cost at d as a solver found it, which is close to ``cost_bound`` but not proved; None if not found."""
         ...
 
-    def distance_bound(self, noisy: Vector, band: CostTarget, d_lower: Vector, d_upper: Vector) -> SocBound:
-        """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band."""
+    def distance_bound(
+        self, noisy: Vector, band: CostTarget, d_lower: Vector, d_upper: Vector, *, reached: float | None = None
+    ) -> SocBound:
+        """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band.
+
+        ``reached`` is the distance of a point that satisfies the high-point relaxation, if one is known: no bound exceeds it.
+        """
         ...
 
-    def priced_cost(self, d: Vector, price: float) -> PricedCost | None:
-        """Relaxed cost of serving d where moving any participant's value costs ``price`` per unit; None if not solved."""
+    def priced_cost(self, d: Vector, price: float, *, rough: bool = False) -> PricedCost | None:
+        """Relaxed cost of serving d where moving any participant's value costs ``price`` per unit; None if not solved.
+
+        ``rough``: the caller needs slopes to a thousandth or so, and no more.
+        """
         ...
 
     @property

@@ -57,7 +57,7 @@ class PublicRelease:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What can be proved of the release; found when it is first asked for, as it takes two conic programs."""
+        """What can be proved of the release; found when it is first asked for, as it takes a few conic programs."""
         model = self.prepared.model
         return certify(model, model.layout.to_program(self.draw.noisy.values), self.target, self.released.result)
 

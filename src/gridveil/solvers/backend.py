@@ -83,6 +83,8 @@ class Answer:
     seconds: float = 0.0
     detail: str = ""
     """How the solve ended, in the solver's own words."""
+    from_x_alone: bool = False
+    """Whether it was found from x and d of a joint point without multipliers: the same solve again would say the same."""
 
     @property
     def converged(self) -> bool:

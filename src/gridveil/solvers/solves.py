@@ -27,7 +27,9 @@ else:
 
 Vector = NDArray[np.float64]
 
+MIDDLE = 0.1  # share of the band that HPR asks for at last, where its edge has prices that no solver gets right
 RELAXED_BAND = 10.0  # how much wider the band is that gives HPR a last start
+FAR_APART = 1e-3  # relative: in a large network, costs of optima that call for Ipopt's word as well
 WORSE_THAN_START = 1e-6  # relative: a dispatch that ends above the x it started from went to a worse optimum
 
 
@@ -56,8 +58,9 @@ class Solves:
         for start in starts if program.adaptive_barrier else ():
             answer = self.backend.nearest(noisy, band, start=start, effort=Effort.OTHERWISE)
             if answer.converged:
-                break
-        return answer
+                return answer
+        # Points in the middle of the band lie in it too, a little farther away.
+        return self.backend.nearest(noisy, replace(band, beta=MIDDLE * band.beta))
 
     def _to_the_end(self, noisy: Vector, band: CostTarget, answer: Answer) -> Answer:
         """Continue from where a solve ended with a merely acceptable point."""
@@ -94,21 +97,25 @@ class Solves:
         cold = self.afresh(d)
         if not cold.converged:
             return cold
-        return CheckedCost.of([(COLD, cold), *self._from_other_starts(d, cold, ask_reader=self._is_quick)]).answer
+        return CheckedCost.of([(COLD, cold), *self._from_other_starts(d, cold)]).answer
 
-    def released(self, d: Vector, own: Vector | None = None) -> CheckedCost:
+    def released(self, d: Vector, own: Vector | None = None, fresh: Answer | None = None) -> CheckedCost:
         """O(d) as those find it who have released data and nothing else; and from ``own``, the x that was released with.
 
-        The default solver starts cold and from the flat start. Ipopt starts flat where that is quick, and elsewhere if
-        the others disagree. In large networks a start at the edge of feasibility can crawl, so it is given up early.
+        The default solver starts cold and from the flat start. Ipopt starts flat where that is quick. In large networks it
+        takes longer than all else together, so it is asked only if the others lie far apart; and a start at the edge of
+        feasibility can crawl, so it is given up early: there the cold solve is that of the verification, ``fresh``, where
+        the caller has it.
         """
-        cold = self.backend.dispatch(d, effort=Effort.FULL if self._is_quick else Effort.BRIEF)
+        if self._is_quick or fresh is None:
+            cold = self.backend.dispatch(d, effort=Effort.FULL if self._is_quick else Effort.BRIEF)
+        else:
+            cold = fresh
         tried = [(FLAT if cold.solver == IPOPT else COLD, cold)]
         if own is not None:
             near = Effort.NEAR if self._is_quick else Effort.BRIEF
             tried.append((OWN, self.backend.dispatch(d, start=Start(own, d), effort=near)))
-        disagree = CheckedCost.of(tried).spread > 0
-        tried += self._from_other_starts(d, cold, ask_reader=self._is_quick or disagree)
+        tried += self._from_other_starts(d, cold, tried[1:])
         if not any(answer.converged for _, answer in tried):
             tried.append((OTHER, self._from_public_starts(d, cold)))
         return CheckedCost.of(tried)
@@ -117,14 +124,21 @@ class Solves:
     def _is_quick(self) -> bool:
         return self.backend.program.n_x <= QUICK_FOR_IPOPT
 
-    def _from_other_starts(self, d: Vector, cold: Answer, *, ask_reader: bool) -> list[tuple[str, Answer]]:
-        """What other public starts than the cold one lead to. Ipopt is not asked again if the cold answer is its own."""
+    def _from_other_starts(
+        self, d: Vector, cold: Answer, known: Sequence[tuple[str, Answer]] = ()
+    ) -> list[tuple[str, Answer]]:
+        """What other public starts than the cold one lead to. Ipopt is not asked again if the cold answer is its own.
+
+        ``known`` answers count where the question is whether to ask it.
+        """
         backend, program, tried = self.backend, self.backend.program, []
         if cold.solver != IPOPT:
             tried.append((FLAT, backend.dispatch(d, start=Start(program.x_start, d), effort=Effort.BRIEF)))
         for x in program.starts:
             tried.append((OTHER, backend.dispatch(d, start=Start(x, d), effort=Effort.FULL)))
-        if cold.solver != IPOPT and (ask_reader or CheckedCost.of([(COLD, cold), *tried]).spread > 0):
+        checked = CheckedCost.of([(COLD, cold), *known, *tried])
+        far_apart = checked.spread > FAR_APART * abs(checked.answer.cost)
+        if cold.solver != IPOPT and (self._is_quick or far_apart):
             tried.append((FLAT, backend.dispatch(d, effort=Effort.READER)))
         return tried
 
@@ -180,18 +194,24 @@ class Solves:
             answer = self.backend.dispatch(joint.d, start=start, effort=Effort.WARM)
             if answer.converged and answer.cost <= _just_above(joint.cost):
                 return answer
-        return self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR)
+        answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR)
+        return replace(answer, from_x_alone=True)
 
-    def verify(self, joint: Answer, known: Answer, band: CostTarget) -> Answer:
+    def fresh(self, d: Vector) -> Answer:
+        """O(d) from the solver's own start, given up where that leads nowhere soon."""
+        return self.backend.dispatch(d, effort=Effort.BRIEF)
+
+    def verify(self, joint: Answer, known: Answer, band: CostTarget, fresh: Answer | None = None) -> Answer:
         """Solve O(d) afresh: from the flat start, or, where that leads nowhere soon, from the joint x without multipliers.
 
         If the fresh solve leaves the band, other public starts are tried too; those of a program that has several optima
-        always. O(d) is the lowest cost that converged.
+        always. O(d) is the lowest cost that converged. ``fresh`` is the answer of the method of that name, if it is known.
         """
-        answers = [known, self.backend.dispatch(joint.d, effort=Effort.BRIEF)]
+        answers = [known, fresh or self.fresh(joint.d)]
         if not answers[-1].converged:
             # The joint x has a little room at every limit; the dispatch's own optimum has none.
-            answers.append(self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR))
+            again = known.from_x_alone and known.d is joint.d
+            answers.append(known if again else self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR))
         if not (answers[-1].converged and band.contains(answers[-1].cost)):
             answers.append(self._from_public_starts(joint.d, answers[1]))
         return self.lowest(joint.d, answers, band)

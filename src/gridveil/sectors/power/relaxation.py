@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
 from gridveil.core.lazy import lazy_module
-from gridveil.programs.conic import Affine, ConeLayout, ConicProgram, SocBound
+from gridveil.programs.conic import Affine, BoundStatus, ConeLayout, ConicProgram, SocBound
 from gridveil.sectors.model import PricedCost
 from gridveil.sectors.power.costs import GeneratorCosts
 from gridveil.sectors.power.network import Grid
@@ -40,6 +40,7 @@ else:
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
+ROUGH_GAP = 1e-5  # relative: of a solve whose prices need not be exact
 LARGEST_GAP = 1e-6  # relative, between both objectives of the conic solver: beyond it there is no value worth the name
 
 
@@ -66,26 +67,46 @@ class PowerRelaxation:
         solution = None if lowered is None else solve_on_graph(lowered, _complex(d))
         return solution.value if solution is not None and solution.accurate else self.cost_bound(d).value
 
-    def distance_bound(self, noisy: Floats, band: CostTarget, d_lower: Floats, d_upper: Floats) -> SocBound:
-        """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band."""
-        return soc_distance_bound(self.grid, _complex(noisy), band, d_lower, d_upper)
+    def distance_bound(
+        self, noisy: Floats, band: CostTarget, d_lower: Floats, d_upper: Floats, *, reached: float | None = None
+    ) -> SocBound:
+        """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band.
 
-    def priced_cost(self, d: Floats, price: float) -> PricedCost | None:
+        First on the bus graph, where d has no limits and a distance that was ``reached`` is known; then by the conic solver.
+        """
+        from gridveil.sectors.power.soc_graph.distance import distance_bound_on_graph
+
+        demand = _complex(noisy)
+        free = bool(np.all(np.isneginf(d_lower)) and np.all(np.isposinf(d_upper)))
+        if reached is not None and reached > 0 and free and self._shifted_graph is not None:
+            check_sites(self.grid, demand)
+            found = distance_bound_on_graph(self._shifted_graph, demand, band, reached)
+            if found is not None and found.status is BoundStatus.SOLVED:
+                return found
+            conic = soc_distance_bound(self.grid, demand, band, d_lower, d_upper)
+            # both are safe, so the larger holds
+            return max(
+                (bound for bound in (conic, found) if bound and bound.value is not None), key=_value, default=conic
+            )
+        return soc_distance_bound(self.grid, demand, band, d_lower, d_upper)
+
+    def priced_cost(self, d: Floats, price: float, *, rough: bool = False) -> PricedCost | None:
         """C_L(d): the least relaxed cost of serving d + s plus ``price``·Σ|s_i| over complex moves s_i of the sites.
 
         One convex function of d, whatever d is: finite wherever some d + s can be served, never above the relaxed cost,
         and of slope at most ``price`` per site. None if both solvers fail: first the one on the bus graph, then the conic one.
+        ``rough``: slopes right to a thousandth or so will do.
         """
-        return self._priced_on_graph(d, price) or self._priced_by_cones(d, price)
+        return self._priced_on_graph(d, price, rough=rough) or self._priced_by_cones(d, price)
 
-    def _priced_on_graph(self, d: Floats, price: float) -> PricedCost | None:
+    def _priced_on_graph(self, d: Floats, price: float, *, rough: bool = False) -> PricedCost | None:
         from gridveil.sectors.power.soc_graph.solve import solve_on_graph
 
         lowered = self._priced_graph
         if lowered is None:
             return None
-        solution = solve_on_graph(lowered, _complex(d), price)
-        if not solution.accurate:
+        solution = solve_on_graph(lowered, _complex(d), price, **({"gap_tolerance": ROUGH_GAP} if rough else {}))
+        if not (solution.within(2 * ROUGH_GAP, 2 * ROUGH_GAP) if rough else solution.accurate):
             return None
         # d enters the balance of its bus beside the flows, so the slope is the price there; no longer than moves allow
         slope = solution.prices[self.grid.load_bus]
@@ -117,6 +138,12 @@ class PowerRelaxation:
         from gridveil.sectors.power.soc_graph.lowering import lower_grid
 
         return lower_grid(self.grid, moves=False, limit_losses=True)
+
+    @cached_property
+    def _shifted_graph(self) -> LoweredGrid | None:
+        from gridveil.sectors.power.soc_graph.lowering import lower_grid
+
+        return lower_grid(self.grid, moves=False, limit_losses=True, shifted=True)
 
     @cached_property
     def _priced(self) -> _PricedTemplate:
@@ -202,6 +229,10 @@ def _largest_slope(cost: Polynomial, low: float, high: float) -> float:
     inside = [float(p) for p in turns[turns.imag == 0].real if low < p < high]
     ends = [p for p in (low, high) if np.isfinite(p)]
     return max((float(marginal(p)) for p in [*ends, *inside]), default=float(marginal.coef[0]))
+
+
+def _value(bound: SocBound) -> float:
+    return -np.inf if bound.value is None else bound.value
 
 
 def _complex(d: Floats) -> Complexes:

@@ -55,6 +55,8 @@ class CostModel:
     scale: float
     """The size of marginal costs that levels are measured in."""
     cost: ConvexCosts
+    weight: float = 1.0
+    """What a $/h weighs in the objective."""
 
 
 def cost_program(grid: Grid, demand: NDArray[Any]) -> tuple[ConicProgram, float]:
@@ -134,6 +136,36 @@ def distance_program(
     program.add_nonnegative(spent.times(-1.0).plus((target.upper - cost.constant) / scale))
     constraint_cost_floor(program, cost, power, target.lower, scale)
     return program
+
+
+def weighed_distance_model(grid: Grid, noisy: NDArray[Any], target: CostTarget, weight: float) -> CostModel:
+    """Build the relaxed HPR over (w, α, ω, η, powers, level, d − d̃) without limits on d, its band moved to the objective.
+
+    A positive ``weight``, per $/h, is that of what the cost exceeds f̃ + β by; a negative one is minus that of what the chords
+    of the costs fall short of f̃ − β by. For every weight the optimum lies below that of `distance_program`.
+    """
+    n = len(noisy)
+    free, above, below = np.full(2 * n, np.inf), max(weight, 0.0), max(-weight, 0.0)
+    powers = relaxed_powers(grid, *generation_box(grid, -free[:n], free[:n]))
+    cost = powers.convex
+    scale = cost_scale(cost, powers.low, powers.high)
+    pairs = bus_pairs(grid)
+    linear = above * cost.linear - (below * cost.secant_slope if below else 0.0)
+    program, (w, loss, sine, tilt, power, level, move) = assemble(
+        [
+            *variable_voltage(grid, pairs),
+            Block(lower=powers.low, upper=powers.high, quadratic=2 * above * cost.quadratic, linear=linear),
+            Block(lower=cost.level_lower / scale, upper=cost.level_upper / scale, linear=above * scale),
+            Block(lower=-free, upper=free, quadratic=2.0),
+        ]
+    )
+    program.constant = above * (cost.constant - target.upper)
+    if below:
+        program.constant += below * (target.lower - float(np.sum(cost.secant_intercept)))
+    p_load, q_load = (move.pick(np.arange(n) + start).plus(part) for start, part in ((0, noisy.real), (n, noisy.imag)))
+    constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), power, (p_load, q_load))
+    constraint_cost_level(program, cost, power, level, scale)
+    return CostModel(program=program, scale=scale, cost=cost, weight=above)
 
 
 def constraint_square(program: ConicProgram, p: Affine, square: Affine) -> None:

@@ -90,6 +90,7 @@ class SolveStatus(StrEnum):
     INFEASIBLE = "power cannot be balanced near any point found"
     DIVERGED = "iterates are no longer numbers"
     CHECK_FAILED = "independent optimality check failed"
+    NOT_TRIED = "no multipliers to begin with"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -226,6 +226,8 @@ RESUMED_NEXT = 0.1
 """factor on both for the next resumption. trial, with RESUMED_PUSH."""
 RESUMPTIONS = 3
 """resumptions, each free and then held. trial, with RESUMED_PUSH."""
+LARGE = 1500
+"""buses beyond which a near start gets one resumption only. trial: one dispatch of case2853_sdet__api in 0.4 of the time."""
 RESUMED_MULTIPLIER = 1e3
 """largest multiplier kept in a resumption. trial: 10 and 1e5 no better."""
 PRIMAL_MU = 1.0

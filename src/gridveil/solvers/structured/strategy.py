@@ -23,6 +23,7 @@ from gridveil.solvers.structured.settings import (
     ITERATIONS_SOFTENED,
     ITERATIONS_THOROUGH,
     ITERATIONS_WARM,
+    LARGE,
     MU_BAND,
     MU_DISPATCH,
     MU_ELASTIC,
@@ -102,11 +103,15 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
 
 
 def attempt_warm(grid: OrderedGrid, task: LoweredTask, warm: WarmStart, tolerance: float) -> Attempt:
-    """Run once from an earlier point, with its multipliers where they say something."""
+    """Run once from an earlier point and its multipliers.
+
+    Where they say nothing and the point is feasible, nothing is tried: `attempt_near` begins with the run that this would be.
+    """
     work = _Work(grid, task, tolerance, ITERATIONS_WARM)
     feasible = is_feasible(grid, task, warm)
     if feasible and not has_multipliers(task, warm):
-        return _near_once(work, warm)
+        point, _ = near_iterate(grid, task, warm)
+        return Attempt(status=SolveStatus.NOT_TRIED, point=point, iterations=0, factorisations=0, runs=())
     return _warm_once(work, warm, feasible)
 
 
@@ -114,7 +119,9 @@ def attempt_near(grid: OrderedGrid, task: LoweredTask, known: WarmStart, toleran
     """Run from a primal point that is feasible or nearly so."""
     work = _Work(grid, task, tolerance, ITERATIONS_NEAR)
     last = _near(work, known)
-    return last if last.status is SolveStatus.CONVERGED else _resumed(work, last.point)
+    if last.status is SolveStatus.CONVERGED:
+        return last
+    return _resumed(work, last.point, 1 if len(grid.no_load) > LARGE else RESUMPTIONS)
 
 
 def _warm(work: _Work, warm: WarmStart) -> Attempt:
@@ -167,7 +174,7 @@ def _softened(work: _Work) -> Attempt:
     return work.run(task.data, *softened_start(grid.data, task.data, last.point))
 
 
-def _resumed(work: _Work, ended: Iterate) -> Attempt:
+def _resumed(work: _Work, ended: Iterate, resumptions: int = RESUMPTIONS) -> Attempt:
     """Start again where a run ended, ever closer to bounds, with multipliers of ordinary size.
 
     Where limits at both ends of a branch meet, multipliers grow without bound, and no direction is any good any more.
@@ -178,7 +185,7 @@ def _resumed(work: _Work, ended: Iterate) -> Attempt:
         limit=np.minimum(ended.limit, RESUMED_MULTIPLIER),
         u_bound=np.minimum(ended.u_bound, RESUMED_MULTIPLIER),
     )
-    for number, free in product(range(RESUMPTIONS), (True, False)):
+    for number, free in product(range(resumptions), (True, False)):
         push, mu = RESUMED_PUSH * RESUMED_NEXT**number, RESUMED_MU * RESUMED_NEXT**number
         start = moved_inside(work.grid.data, data, known, push, mu)
         last = work.run(data, start, mu, free=free, limit=ITERATIONS_RESUMED)

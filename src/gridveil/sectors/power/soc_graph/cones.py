@@ -38,8 +38,15 @@ def scale_cones(cone: Ints, s: Floats, z: Floats, scaling: Scaling) -> None:
     for c in range(len(cone) - 1):
         head, end = cone[c], cone[c + 1]
         if end - head == 1:
-            beta = math.sqrt(s[head] / z[head])
-            g = 1.0
+            square = s[head] / z[head]
+            beta = math.sqrt(square)
+            inverse = 1.0 / beta
+            powers[0, c, 0], powers[1, c, 0], powers[2, c, 0], powers[3, c, 0] = (
+                beta,
+                inverse,
+                square,
+                inverse * inverse,
+            )
         else:
             size_s, size_z = math.sqrt(determinant(s, head, end)), math.sqrt(determinant(z, head, end))
             beta = math.sqrt(size_s / size_z)
@@ -57,10 +64,10 @@ def scale_cones(cone: Ints, s: Floats, z: Floats, scaling: Scaling) -> None:
                     unit[k] /= tail
             else:
                 unit[head + 1] = 1.0
-        powers[0, c, 0], powers[0, c, 1] = beta, g
-        powers[1, c, 0], powers[1, c, 1] = 1.0 / beta, 1.0 / g
-        powers[2, c, 0], powers[2, c, 1] = beta * beta, g * g
-        powers[3, c, 0], powers[3, c, 1] = 1.0 / (beta * beta), 1.0 / (g * g)
+            powers[0, c, 0], powers[0, c, 1] = beta, g
+            powers[1, c, 0], powers[1, c, 1] = 1.0 / beta, 1.0 / g
+            powers[2, c, 0], powers[2, c, 1] = beta * beta, g * g
+            powers[3, c, 0], powers[3, c, 1] = 1.0 / (beta * beta), 1.0 / (g * g)
     apply_power(cone, powers[0], unit, z, scaling.point)
 
 

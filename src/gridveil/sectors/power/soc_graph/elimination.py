@@ -23,11 +23,11 @@ REGULARISATION = 1e-11
 
 @compiled
 def weighted_rows(graph: ConeGraph, e: int, scaling: Scaling, out: Floats) -> int:
-    """Fill ``out`` (4, rows) with W⁻¹G of one pair up to a rotation; return how many rows there are.
+    """Fill ``out`` (rows, 4) with W⁻¹G of one pair up to a rotation; return how many rows there are.
 
     Each value of W⁻¹ gets rows of its own: stiff along (1, −e), weak along (1, e), and 1/β on the rest.
     """
-    powers, unit = scaling.powers, scaling.unit
+    powers, unit, rows = scaling.powers, scaling.unit, graph.rows
     n = 0
     half = math.sqrt(0.5)
     for c in range(graph.pair_cone[e], graph.pair_cone[e + 1]):
@@ -35,61 +35,74 @@ def weighted_rows(graph: ConeGraph, e: int, scaling: Scaling, out: Floats) -> in
         middle = powers[1, c, 0]
         if end - head == 1:
             for k in range(4):
-                out[k, n] = graph.rows[head, k] * middle
+                out[n, k] = rows[head, k] * middle
             n += 1
         else:
             stiff, weak = middle * powers[0, c, 1] * half, middle * powers[1, c, 1] * half
-            for k in range(4):
-                along = 0.0
-                for r in range(head + 1, end):
-                    along += unit[r] * graph.rows[r, k]
-                out[k, n] = stiff * (graph.rows[head, k] - along)
-                out[k, n + 1] = weak * (graph.rows[head, k] + along)
-                for r in range(head + 1, end):
-                    out[k, n + 1 + r - head] = middle * (graph.rows[r, k] - unit[r] * along)
+            a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+            for r in range(head + 1, end):
+                a0 += unit[r] * rows[r, 0]
+                a1 += unit[r] * rows[r, 1]
+                a2 += unit[r] * rows[r, 2]
+                a3 += unit[r] * rows[r, 3]
+            for r in range(head + 1, end):
+                at = n + 1 + r - head
+                out[at, 0] = middle * (rows[r, 0] - unit[r] * a0)
+                out[at, 1] = middle * (rows[r, 1] - unit[r] * a1)
+                out[at, 2] = middle * (rows[r, 2] - unit[r] * a2)
+                out[at, 3] = middle * (rows[r, 3] - unit[r] * a3)
+            for k, along in enumerate((a0, a1, a2, a3)):
+                out[n, k] = stiff * (rows[head, k] - along)
+                out[n + 1, k] = weak * (rows[head, k] + along)
             n += 1 + end - head
     return n
 
 
 @compiled
-def _inner(x: Floats, y: Floats, start: int, end: int) -> float:
-    total = 0.0
-    for r in range(start, end):
-        total += x[r] * y[r]
-    return total
-
-
-@compiled
-def _reflect(v: Floats, first: float, factor: float, x: Floats, step: int, n: int) -> None:
-    """Reflect x along the vector that is ``first`` in row ``step`` and v beyond."""
-    inner = (first * x[step] + _inner(v, x, step + 1, n)) * factor
-    x[step] -= inner * first
+def _reflect(rows: Floats, column: int, step: int, n: int) -> None:
+    """Reflect all columns so that nothing is left of one below row ``step``, its largest row on top."""
+    top, size = step, 0.0
+    for r in range(step, n):
+        size += rows[r, column] * rows[r, column]
+        if abs(rows[r, column]) > abs(rows[top, column]):
+            top = r
+    if top != step:
+        for k in range(4):
+            rows[step, k], rows[top, k] = rows[top, k], rows[step, k]
+    size = math.sqrt(size)
+    sign = 1.0 if rows[step, column] >= 0.0 else -1.0
+    head = rows[step, column] + sign * size
+    factor = 1.0 / (size * abs(head))
+    i0, i1, i2, i3 = head * rows[step, 0], head * rows[step, 1], head * rows[step, 2], head * rows[step, 3]
     for r in range(step + 1, n):
-        x[r] -= inner * v[r]
+        v = rows[r, column]
+        i0 += v * rows[r, 0]
+        i1 += v * rows[r, 1]
+        i2 += v * rows[r, 2]
+        i3 += v * rows[r, 3]
+    i0, i1, i2, i3 = factor * i0, factor * i1, factor * i2, factor * i3
+    for r in range(step + 1, n):
+        v = rows[r, column]
+        rows[r, 0] -= v * i0
+        rows[r, 1] -= v * i1
+        rows[r, 2] -= v * i2
+        rows[r, 3] -= v * i3
+    rows[step, 0] -= head * i0
+    rows[step, 1] -= head * i1
+    rows[step, 2] -= head * i2
+    rows[step, 3] -= head * i3
+    rows[step, column] = -sign * size
 
 
 @compiled
 def eliminate_two(rows: Floats, n: int) -> int:
-    """Reflect until the columns of α and ω are a triangle: the longer one first, its largest row on top; return that column."""
-    first = 0 if _inner(rows[0], rows[0], 0, n) >= _inner(rows[1], rows[1], 0, n) else 1
-    for step in range(2):
-        v = rows[first] if step == 0 else rows[1 - first]
-        top = step
-        for r in range(step, n):
-            if abs(v[r]) > abs(v[top]):
-                top = r
-        if top != step:
-            for k in range(4):
-                rows[k, step], rows[k, top] = rows[k, top], rows[k, step]
-        size = math.sqrt(_inner(v, v, step, n))
-        sign = 1.0 if v[step] >= 0.0 else -1.0
-        head = v[step] + sign * size
-        factor = 1.0 / (size * abs(head))
-        if step == 0:
-            _reflect(v, head, factor, rows[1 - first], step, n)
-        _reflect(v, head, factor, rows[2], step, n)
-        _reflect(v, head, factor, rows[3], step, n)
-        v[step] = -sign * size
+    """Reflect until the columns of α and ω are a triangle, the longer one first; return that one."""
+    difference = 0.0
+    for r in range(n):
+        difference += rows[r, 0] * rows[r, 0] - rows[r, 1] * rows[r, 1]
+    first = 0 if difference >= 0.0 else 1
+    _reflect(rows, first, 0, n)
+    _reflect(rows, 1 - first, 1, n)
     return first
 
 
@@ -98,10 +111,10 @@ def _add_pair(graph: ConeGraph, e: int, first: int, n: int, system: ConeSystem, 
     """Keep the triangle of a pair, and add what it leaves behind, built in ``left`` (6, 6), to the blocks of its buses."""
     rows, second = system.weighted, 1 - first
     balance, t = graph.balance[e], system.pair_rows[e]
-    r00, r01, r11 = rows[first, 0], rows[second, 0], rows[second, 1]
+    r00, r01, r11 = rows[0, first], rows[0, second], rows[1, second]
     kept = system.pair_factor[e]
     kept[0], kept[1], kept[2], kept[3] = r00, r01, r11, first
-    t[0, 0], t[0, 3], t[1, 0], t[1, 3] = rows[2, 0], rows[3, 0], rows[2, 1], rows[3, 1]
+    t[0, 0], t[0, 3], t[1, 0], t[1, 3] = rows[0, 2], rows[0, 3], rows[1, 2], rows[1, 3]
     for p in range(4):
         at = 1 + p if p < 2 else 2 + p
         t[0, at] = balance[p, first] / r00
@@ -109,8 +122,11 @@ def _add_pair(graph: ConeGraph, e: int, first: int, n: int, system: ConeSystem, 
     for p in range(6):
         for q in range(6):
             left[p, q] = -(t[0, p] * t[0, q] + t[1, p] * t[1, q])
-    left[0, 0], left[3, 3] = _inner(rows[2], rows[2], 2, n), _inner(rows[3], rows[3], 2, n)
-    left[0, 3] = _inner(rows[2], rows[3], 2, n)
+    left[0, 0], left[0, 3], left[3, 3] = 0.0, 0.0, 0.0
+    for r in range(2, n):
+        left[0, 0] += rows[r, 2] * rows[r, 2]
+        left[0, 3] += rows[r, 2] * rows[r, 3]
+        left[3, 3] += rows[r, 3] * rows[r, 3]
     for p in range(2):
         left[1 + p, 0] += balance[p, 2]
         left[1 + p, 3] += balance[p, 3]

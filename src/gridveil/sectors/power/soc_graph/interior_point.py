@@ -16,7 +16,8 @@ Floats = NDArray[np.float64]
 RESIDUAL_TOLERANCE = 1e-8
 """Of each residual, beside the data of its rows."""
 GAP_TOLERANCE = 1e-10
-"""Of the gap, beside the objective: a step or two more than slopes need, so that differences of values are slopes as well."""
+"""Of the gap, beside the objective, as a rule: a step or two more than slopes need, so that differences of values are slopes
+as well."""
 MOST_ITERATIONS = 100
 FIRST_PRODUCT = 10.0
 """μ of the first iterate: s∘z = μe."""
@@ -60,7 +61,7 @@ def _room(graph: ConeGraph, pattern: Pattern) -> ConeWorkspace:
         np.zeros(len(graph.local_bus)),
         np.zeros((n_bus, 3)),
         np.zeros(n_row),
-        np.zeros((4, 2 * most)),  # a cone of n rows has n + 1 weighted ones
+        np.zeros((2 * most, 4)),  # a cone of n rows has n + 1 weighted ones
     )
     return ConeWorkspace(
         Scaling(np.ones((4, n_cone, 2)), np.zeros(n_row), np.zeros(n_row)),
@@ -175,7 +176,9 @@ def _step(graph: ConeGraph, pattern: Pattern, room: ConeWorkspace, at: ConePoint
 
 
 @entry
-def run(graph: ConeGraph, pattern: Pattern, draw: Floats, at: ConePoint, figures: Floats) -> tuple[int, int]:
+def run(
+    graph: ConeGraph, pattern: Pattern, draw: Floats, at: ConePoint, gap_tolerance: float, figures: Floats
+) -> tuple[int, int]:
     """Solve from the x and y of ``at``; return how it ended and its iterations.
 
     ``at`` receives the last iterate, or the best one if an iteration that did not converge came near an optimum and rounding
@@ -199,7 +202,7 @@ def run(graph: ConeGraph, pattern: Pattern, draw: Floats, at: ConePoint, figures
             least = error
             _copy(at, best)
             best_figures[:] = figures
-        if residual <= RESIDUAL_TOLERANCE and relative_gap <= GAP_TOLERANCE:
+        if residual <= max(RESIDUAL_TOLERANCE, 1e-2 * gap_tolerance) and relative_gap <= gap_tolerance:
             ending = CONVERGED
         elif not (gap < np.inf and residual < np.inf and largest(at.y) < LARGEST_PRICE):
             ending = DIVERGED

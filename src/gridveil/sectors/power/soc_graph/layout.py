@@ -83,7 +83,7 @@ class ConeSystem(NamedTuple):
     work: Floats
     cone_rows: Floats
     weighted: Floats
-    """(4, most rows of a pair): room for the weighted rows of one pair."""
+    """(most rows of a pair, 4): room for the weighted rows of one pair."""
 
 
 class ConeWorkspace(NamedTuple):

@@ -29,6 +29,8 @@ class LocalVariables:
     upper: Floats
     slope: Floats
     curvature: Floats
+    generator: Ints
+    """Whose active power each is, or a part of it; −1 for other variables."""
 
     @property
     def fixed(self) -> Bools:
@@ -38,6 +40,11 @@ class LocalVariables:
     def pick(self, chosen: Bools) -> LocalVariables:
         """Some of them."""
         return LocalVariables(**{name: getattr(self, name)[chosen] for name in LocalVariables.__dataclass_fields__})
+
+    def beside(self, others: LocalVariables) -> LocalVariables:
+        """These, then others."""
+        names = LocalVariables.__dataclass_fields__
+        return LocalVariables(**{name: np.concatenate([getattr(self, name), getattr(others, name)]) for name in names})
 
 
 def local_variables(grid: Grid, cost: ConvexCosts) -> tuple[LocalVariables, float] | None:
@@ -53,20 +60,20 @@ def local_variables(grid: Grid, cost: ConvexCosts) -> tuple[LocalVariables, floa
     pieces: list[tuple[float, ...]] = []
     for g, (bus, low, high) in enumerate(zip(generator.bus, generator.p_min, generator.p_max, strict=True)):
         if g not in level:
-            pieces.append((bus, 0, low, high, cost.linear[g], 2 * cost.quadratic[g]))
+            pieces.append((bus, 0, low, high, cost.linear[g], 2 * cost.quadratic[g], g))
             continue
         mine = cost.line_level == level[g]
         slopes, starts, intercept = upper_envelope(cost.line_slope[mine], cost.line_intercept[mine], low, high)
         constant += intercept
         ends = np.append(starts[1:], high)
-        pieces.append((bus, 0, low, ends[0], slopes[0], 0.0))
+        pieces.append((bus, 0, low, ends[0], slopes[0], 0.0, g))
         pieces += [
-            (bus, 0, 0.0, end - start, slope, 0.0)
+            (bus, 0, 0.0, end - start, slope, 0.0, g)
             for slope, start, end in zip(slopes[1:], starts[1:], ends[1:], strict=True)
         ]
     least, most = reactive_limits(grid)
-    pieces += [(bus, 1, least[bus], most[bus], 0.0, 0.0) for bus in np.unique(generator.bus)]
-    table = np.array(pieces, dtype=float).reshape(-1, 6).T
+    pieces += [(bus, 1, least[bus], most[bus], 0.0, 0.0, -1) for bus in np.unique(generator.bus)]
+    table = np.array(pieces, dtype=float).reshape(-1, 7).T
     return LocalVariables(
         bus=table[0].astype(np.int64),
         row=table[1].astype(np.int64),
@@ -74,7 +81,23 @@ def local_variables(grid: Grid, cost: ConvexCosts) -> tuple[LocalVariables, floa
         upper=table[3],
         slope=table[4],
         curvature=table[5],
+        generator=table[6].astype(np.int64),
     ), constant
+
+
+def shifts(grid: Grid) -> LocalVariables:
+    """What is taken off the demand of each load bus, P and then Q: variables without limits, priced by whoever solves."""
+    bus = np.unique(grid.load_bus)
+    n, free = 2 * len(bus), np.full(2 * len(bus), np.inf)
+    return LocalVariables(
+        bus=np.tile(bus, 2),
+        row=np.repeat([0, 1], len(bus)),
+        lower=-free,
+        upper=free,
+        slope=np.zeros(n),
+        curvature=np.zeros(n),
+        generator=np.full(n, -1),
+    )
 
 
 def reactive_limits(grid: Grid) -> tuple[Floats, Floats]:

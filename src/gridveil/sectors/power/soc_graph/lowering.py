@@ -12,7 +12,7 @@ from gridveil.programs.potentials import fit_potentials
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.power.soc_costs import convex_costs
 from gridveil.sectors.power.soc_graph.layout import ConeGraph
-from gridveil.sectors.power.soc_graph.local_variables import FIXED, LocalVariables, local_variables
+from gridveil.sectors.power.soc_graph.local_variables import FIXED, LocalVariables, local_variables, shifts
 from gridveil.sectors.power.soc_graph.pair_cones import Family, pair_balances, pair_expressions, pair_families
 from gridveil.sectors.power.soc_model import BusPairs, bus_pairs, cost_scale
 
@@ -46,6 +46,10 @@ class LoweredGrid:
     """The first row of each cone of each family of `pair_cones`."""
     start_x: Floats
     start_y: Floats
+    local: LocalVariables
+    """The local variables of the graph, in its order, in $/h."""
+    fixed: LocalVariables
+    """Those that have no room, and are none of the graph."""
 
 
 def _has_other_elements(grid: Grid) -> bool:
@@ -54,8 +58,10 @@ def _has_other_elements(grid: Grid) -> bool:
     return bool(elements or grid.generator.reactive_cost.stated or np.any(np.isfinite(grid.current)))
 
 
-def lower_grid(grid: Grid, *, moves: bool, limit_losses: bool) -> LoweredGrid | None:
+def lower_grid(grid: Grid, *, moves: bool, limit_losses: bool, shifted: bool = False) -> LoweredGrid | None:
     """Lower a grid, with moves of all load buses or without; None for one that this form does not hold.
+
+    With ``shifted`` demands the last local variables are the `shifts` of all load buses.
 
     That is a generator whose cost has no convex form between its limits, a branch that joins a bus to itself, DC lines,
     compensators, costs of reactive power and limits on currents.
@@ -71,6 +77,7 @@ def lower_grid(grid: Grid, *, moves: bool, limit_losses: bool) -> LoweredGrid | 
     order = analyse(grid.n_bus, pairs.i.astype(np.int64), pairs.j.astype(np.int64), np.zeros(grid.n_bus, dtype=bool))
     position = order.position
     fixed, local = every.pick(every.fixed), every.pick(~every.fixed)
+    local = local.beside(shifts(grid)) if shifted else local
     middle = 0.5 * (fixed.lower + fixed.upper)
     draw = np.zeros((grid.n_bus, 2))
     np.subtract.at(draw, (position[fixed.bus], fixed.row), middle)
@@ -116,6 +123,8 @@ def lower_grid(grid: Grid, *, moves: bool, limit_losses: bool) -> LoweredGrid | 
         first_rows=stacked.first_rows,
         start_x=start_x,
         start_y=start_y,
+        local=local,
+        fixed=fixed,
     )
 
 
@@ -201,7 +210,7 @@ def _start(
     moves = np.zeros(3 * len(graph.move_bus))  # their sizes follow from the price
     x = np.concatenate([w, np.stack([alpha, np.zeros(n_pair)], axis=1).ravel(), u, moves])
     y = np.zeros((n, 2))
-    feeds = graph.local_row == 0
+    feeds = local.generator >= 0
     if np.any(feeds):
         at = slice(n + 2 * n_pair, n + 2 * n_pair + len(u))
         y[:, 0] = np.mean((graph.linear[at] + graph.quadratic[at] * u)[feeds])

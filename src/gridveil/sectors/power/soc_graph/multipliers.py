@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from gridveil.programs.conic import Affine, ConeLayout
 from gridveil.sectors.power.soc import CostModel
-from gridveil.sectors.power.soc_costs import ConvexCosts
 from gridveil.sectors.power.soc_graph.local_variables import reactive_limits
 from gridveil.sectors.power.soc_graph.lowering import LoweredGrid, squared_limits
 from gridveil.sectors.power.soc_graph.pair_cones import (
@@ -55,7 +54,7 @@ def program_multipliers(
         -price_q[q_below],
         price_q[q_above],
         np.zeros(p_below.sum() + p_above.sum()),
-        _line_weights(model.cost, price_p[grid.generator.bus], model.scale),
+        _line_weights(model, price_p[grid.generator.bus]),
     ]
     cones = [
         _of_family(lowered, solution, PRODUCT, 4),
@@ -82,9 +81,13 @@ def _of_family(lowered: LoweredGrid, solution: GraphSolution, family: int, size:
     return np.ravel(solution.multipliers[rows])
 
 
-def _line_weights(cost: ConvexCosts, price: Floats, scale: float) -> Floats:
-    """Weights of the lines of each level that add up to ``scale``, with a mean slope as near to the price as can be."""
+def _line_weights(model: CostModel, price: Floats) -> Floats:
+    """Weights of the lines of each level that add up to its own weight, with a mean slope as near to the price as can be."""
+    cost, scale = model.cost, model.weight * model.scale
     weights = np.zeros(len(cost.line_slope))
+    if scale == 0.0:
+        return weights
+    price = price / model.weight
     for level, generator in enumerate(cost.level_generator):
         mine = np.flatnonzero(cost.line_level == level)
         mine = mine[np.argsort(cost.line_slope[mine], kind="stable")]

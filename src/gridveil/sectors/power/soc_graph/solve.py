@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.sectors.power.soc_graph import interior_point
-from gridveil.sectors.power.soc_graph.layout import ConePoint
+from gridveil.sectors.power.soc_graph.layout import ConeGraph, ConePoint
 from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
 
 Floats = NDArray[np.float64]
@@ -51,6 +51,8 @@ class GraphSolution:
     prices: Floats
     """(N, 2): of P and Q at each bus of the grid."""
     multipliers: Floats
+    local: Floats
+    """Values of the local variables."""
 
     @property
     def accurate(self) -> bool:
@@ -63,13 +65,33 @@ class GraphSolution:
         return finite and self.gap <= gap * max(1.0, abs(self.value)) and self.residual <= residual
 
 
-def solve_on_graph(lowered: LoweredGrid, demand: Complexes, price: float | None = None) -> GraphSolution:
+def solve_on_graph(
+    lowered: LoweredGrid,
+    demand: Complexes,
+    price: float | None = None,
+    gap_tolerance: float = interior_point.GAP_TOLERANCE,
+) -> GraphSolution:
     """Solve for P + jQ of each site of grid.load_bus; ``price`` in $/h per unit belongs to a grid lowered with moves."""
-    graph, position, scale = lowered.graph, lowered.order.position, lowered.scale
+    graph = lowered.graph
     if price is not None:
         linear = graph.linear.copy()
-        linear[len(linear) - 3 * len(graph.move_bus) :: 3] = price / scale
+        linear[len(linear) - 3 * len(graph.move_bus) :: 3] = price / lowered.scale
         graph = graph._replace(linear=linear)
+    scale, constant = lowered.scale, lowered.constant
+    return solve_graph(lowered, graph, demand, scale=scale, constant=constant, gap_tolerance=gap_tolerance)
+
+
+def solve_graph(
+    lowered: LoweredGrid,
+    graph: ConeGraph,
+    demand: Complexes,
+    *,
+    scale: float,
+    constant: float,
+    gap_tolerance: float = interior_point.GAP_TOLERANCE,
+) -> GraphSolution:
+    """The same for any objective over the variables of the lowered grid, which is that of ``graph`` times scale, plus constant."""
+    position = lowered.order.position
     draw = lowered.draw.copy()
     at = position[lowered.grid.load_bus]
     np.add.at(draw[:, 0], at, demand.real)
@@ -77,16 +99,18 @@ def solve_on_graph(lowered: LoweredGrid, demand: Complexes, price: float | None 
     rows = len(graph.offset)
     point = ConePoint(lowered.start_x.copy(), lowered.start_y.copy(), np.zeros(rows), np.zeros(rows))
     figures = np.zeros(3)
-    ending, iterations = interior_point.run(graph, lowered.order.pattern, draw, point, figures)
+    ending, iterations = interior_point.run(graph, lowered.order.pattern, draw, point, gap_tolerance, figures)
     objective, gap, residual = figures.tolist()
     # at a stationary point the Lagrangian is −½xᵀHx + yᵀdraw − zᵀh
     dual = np.sum(draw * point.y) - graph.offset @ point.z - 0.5 * graph.quadratic @ point.x**2
+    local = len(position) + 2 * len(graph.pair_i)
     return GraphSolution(
         ending=GraphEnding(ending),
         iterations=iterations,
-        value=scale * float(dual) + lowered.constant,
+        value=scale * float(dual) + constant,
         gap=scale * max(gap, abs(objective - float(dual))),
         residual=residual,
         prices=scale * point.y[position],
         multipliers=scale * point.z,
+        local=point.x[local : local + len(graph.local_bus)],
     )
