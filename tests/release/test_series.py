@@ -20,6 +20,7 @@ from gridveil.sectors.registry import load_case
 from gridveil.sectors.series_table import SeriesCase, SeriesLayout, site_names
 from gridveil.service import series as series_module
 from gridveil.service.account import LedgerAccount, NoAccount
+from gridveil.service.guards import confirm_all, confirm_nothing
 from gridveil.service.prepare import PublicCase, prepare
 from gridveil.service.release import repaired
 from gridveil.service.series import release_series
@@ -29,7 +30,7 @@ from gridveil.service.series_store import SeriesStore
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 DERIVED = CostTargetSettings(mode=CostTargetMode.DERIVED)
-RELEASE = ReleaseSettings(epsilon="1", alpha="0.02", beta=Tolerance.parse("1%"), seed=3, target=DERIVED)
+RELEASE = ReleaseSettings(epsilon="1", alpha="0.02pu", beta=Tolerance.parse("1%"), seed=3, target=DERIVED)
 HOUR = SeriesSettings(release=RELEASE, protects=Protects.HOUR)
 PROFILE = SeriesSettings(release=RELEASE, protects=Protects.PROFILE, basis="hours")
 SCALES = (0.7, 1.0, 60.0, 0.85)
@@ -201,9 +202,9 @@ def begun(tmp_path, settings, ledger, **options):
     store = SeriesStore(tmp_path / "curator", curator, settings)
     account = LedgerAccount(ledger)
     reuse = store.load(account) if store.exists else None
-    made = release_series(
-        series, settings, account, workers=1, reuse=reuse, keep=store.keep, announce=store.announce, **options
-    )
+    confirm = confirm_all if store.exists else confirm_nothing
+    hooks = {"keep": store.keep, "announce": store.announce, "confirm": confirm}
+    made = release_series(series, settings, account, workers=1, reuse=reuse, **hooks, **options)
     return made, store
 
 
@@ -289,7 +290,8 @@ def test_public_folders_of_two_truths_with_the_same_draws_are_byte_identical(tmp
         made = release_series(series, private(settings), NoAccount(simulation=False), workers=1, reuse=draw)
         folder = tmp_path / str(number)
         publish_series(made, SeriesCurator(case, series.hours), folder, simulation_as_public=False)
-        public = sorted((folder / "public").rglob("*"))
+        public = [path for path in sorted((folder / "public").rglob("*")) if path.is_file()]
         contents.append({path.name: path.read_bytes() for path in public})
-    assert {"card.yaml", "hours.csv", "network.m", "series.parquet"} == set(contents[0])
+    notes = {"planar-laplace.md", "profile.md", "release.md", "scalar-laplace.md"}
+    assert {"card.yaml", "hours.csv", "network.m", "series.parquet"} == set(contents[0]) - notes
     assert all(files == contents[0] for files in contents)

@@ -19,7 +19,7 @@ from gridveil.service.release import make_release
 from gridveil.service.settings import ReleaseSettings
 
 NASTY = "</script><script>document.title='owned';alert(1)</script><img src=x onerror=alert(1)>"
-SETTINGS = ReleaseSettings(epsilon="1", alpha="0.1", beta=Tolerance.parse("1%"), seed=1)
+SETTINGS = ReleaseSettings(epsilon="1", alpha="0.1pu", beta=Tolerance.parse("1%"), seed=1)
 OVERLAPS = """() => {
   const boxes = [...document.querySelectorAll("#map .labels text:not([hidden])")].map((text) => text.getBoundingClientRect());
   let count = 0;

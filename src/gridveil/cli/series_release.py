@@ -15,6 +15,8 @@ from gridveil.core.errors import InputError
 
 if TYPE_CHECKING:
     from gridveil.sectors.case import Case
+    from gridveil.service.guards import Confirm
+    from gridveil.service.publication import Publication
     from gridveil.service.settings import ReleaseSettings
 
 
@@ -46,13 +48,16 @@ def release_table(
     reuse: Path | None,
     simulation: bool,
     as_json: bool,
+    confirm: Confirm,
+    publication: Publication,
 ) -> None:
     """Release every hour of a table; a command that was stopped goes on with the draws in its folder."""
     from gridveil.core.parallel import all_cores
     from gridveil.privacy.series_curator import SeriesCurator
     from gridveil.sectors.series_table import read_series
     from gridveil.service.account import LedgerAccount, NoAccount
-    from gridveil.service.budget import ledger_of
+    from gridveil.service.budget import ledger_to_charge
+    from gridveil.service.guards import alpha_facts, confirm_all
     from gridveil.service.prepare import PublicCase, prepare
     from gridveil.service.publish import CURATOR, destination, list_files
     from gridveil.service.series import release_series, repairs_needed
@@ -84,11 +89,12 @@ def release_table(
         if settings.seed is None:
             budget = None if begun else ledger.budget
             account = LedgerAccount(
-                ledger_of(
+                ledger_to_charge(
                     case,
+                    settings,
+                    confirm,
                     name=ledger.dataset,
                     path=ledger.path,
-                    alpha=settings.alpha,
                     cap=budget,
                     protects=options.protects,
                 )
@@ -98,6 +104,7 @@ def release_table(
         if draw is not None:
             note("its draws are there, and cost nothing again")
             store.keep(draw)
+        note(f"ε = {settings.epsilon}, {alpha_facts(PublicCase.of(case), settings).words}")
         announce_compilation(settings.solver)
         prepared = prepare(PublicCase.of(case), solver=settings.solver.value, bounds=settings.demand_bounds)
         repairs = repairs_needed(plan_series(chosen, series.layout, prepared)[1])
@@ -113,7 +120,8 @@ def release_table(
                 keep=store.keep,
                 announce=store.announce,
                 advance=advance,
+                confirm=confirm_all if begun else confirm,
             )
             step("writing the series and the network, and checking it")
-            publish_series(made, curator, out, simulation_as_public=simulation)
+            publish_series(made, curator, out, simulation_as_public=simulation, publication=publication)
         show(series_summary(made) | {"files": list_files(out)}, as_json, case.name)

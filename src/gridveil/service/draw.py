@@ -6,15 +6,19 @@ are, the same charges are made, and values of the same kind are drawn.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Protocol
 
 from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.quantity import parse_distance
+from gridveil.core.secret import SecretField
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.mechanisms import mechanism_for
 from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySource, SeededEntropy
+from gridveil.privacy.mechanisms.mechanism import Mechanism
 from gridveil.privacy.noisy import Draw, NoisyData, NoisySum
 from gridveil.privacy.weighted_sum import WeightedSum
 from gridveil.service.account import Account, Price
@@ -51,49 +55,135 @@ def cost_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
     return Fraction(0) if prepared.relaxation_gap > LOOSE else LARGEST_SHARE
 
 
-def draw_values(
-    curator: Curator, settings: ReleaseSettings, share: Fraction, account: Account, purpose: str
-) -> NoisyData:
-    """Charge and draw d̃ with what the cost target leaves of ε."""
-    field = curator.field
-    alpha = parse_distance(settings.alpha, field)
-    mechanism = mechanism_for(
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A draw that has been announced: ids that its charges carry, so that a charge whose draw was lost is not made twice.
+
+    ``share`` of ε goes to the cost target. ``draw`` is what a run that was stopped has left, its sum perhaps missing.
+    """
+
+    share: Fraction
+    values_id: str | None = None
+    total_id: str | None = None
+    draw: Draw | None = None
+
+
+class DrawRecord(Protocol):
+    """Where a release writes down, before the first charge, which draw it is going to make."""
+
+    def found(self) -> Begun | None:
+        """What a run that was stopped has left; None if there was none."""
+        ...
+
+    def announce(self, share: Fraction) -> Begun:
+        """Write down a new draw, with this share of ε for the cost target."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoRecord:
+    """For draws that nobody will look for again."""
+
+    def found(self) -> None:
+        """There was none."""
+
+    def announce(self, share: Fraction) -> Begun:
+        """Write nothing down."""
+        return Begun(share=share)
+
+
+NO_RECORD = NoRecord()
+
+
+def prices(field: SecretField, settings: ReleaseSettings, share: Fraction) -> tuple[Price, ...]:
+    """What the draws will cost, the values first, before anything is drawn."""
+    mechanism = mechanism_of(field, settings, share)
+    price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding)
+    # The sum's own rounding is not known yet; without it its price counts in full, which is never less.
+    rest = [Price(epsilon=share * settings.exact_epsilon, alpha=mechanism.alpha, rounding=None)] if share else []
+    return (price, *rest)
+
+
+def mechanism_of(field: SecretField, settings: ReleaseSettings, share: Fraction) -> Mechanism:
+    """The noise on the values, with what the cost target leaves of ε."""
+    return mechanism_for(
         field,
         epsilon=(1 - share) * settings.exact_epsilon,
-        alpha=alpha,
+        alpha=parse_distance(settings.alpha, field),
         name=settings.mechanism,
         entropy=_entropy(settings, 0),
     )
-    price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding)
-    # The sum's own rounding is not known yet; without it its price counts in full, which is never less.
-    rest = [Price(epsilon=share * settings.exact_epsilon, alpha=alpha, rounding=None)] if share else []
-    account.check(field, price, *rest)
-    return curator.draw(mechanism, charge_id=account.pay(field, price, mechanism=repr(mechanism), purpose=purpose))
+
+
+def draw_values(
+    curator: Curator,
+    settings: ReleaseSettings,
+    share: Fraction,
+    account: Account,
+    purpose: str,
+    draw_id: str | None = None,
+) -> NoisyData:
+    """Charge and draw d̃ with what the cost target leaves of ε.
+
+    A draw that was paid for under ``draw_id`` was lost before anybody saw it: it is not charged again.
+    """
+    field = curator.field
+    mechanism = mechanism_of(field, settings, share)
+    charge = None if draw_id is None else account.paid(draw_id)
+    if charge is None:
+        price, *rest = prices(field, settings, share)
+        account.check(field, price, *rest)
+        charge = account.pay(field, price, mechanism=repr(mechanism), purpose=purpose, draw=draw_id)
+    return curator.draw(mechanism, charge_id=charge)
 
 
 def draw_total(
-    curator: Curator, linear: LinearCost, settings: ReleaseSettings, share: Fraction, account: Account
+    curator: Curator,
+    linear: LinearCost,
+    settings: ReleaseSettings,
+    share: Fraction,
+    account: Account,
+    draw_id: str | None = None,
 ) -> NoisySum:
-    """Charge and draw the weighted sum of the true values."""
+    """Charge and draw the weighted sum of the true values; ``draw_id`` as for the values."""
     field, alpha = curator.field, parse_distance(settings.alpha, curator.field)
     query = WeightedSum(weights=linear.weights)
     mechanism = query.mechanism(epsilon=share * settings.exact_epsilon, alpha=alpha, entropy=_entropy(settings, 1))
-    price = Price(epsilon=mechanism.epsilon, alpha=alpha, rounding=query.rounding(mechanism))
-    charge = account.pay(field, price, mechanism=f"weighted sum: {mechanism!r}", purpose="cost target")
+    charge = None if draw_id is None else account.paid(draw_id)
+    if charge is None:
+        price = Price(epsilon=mechanism.epsilon, alpha=alpha, rounding=query.rounding(mechanism))
+        words = f"weighted sum: {mechanism!r}"
+        charge = account.pay(field, price, mechanism=words, purpose="cost target", draw=draw_id)
     facts = query.facts(mechanism, alpha)
     return curator.draw_sum(query, mechanism, facts, offset=linear.constant, charge_id=charge)
 
 
-def make_draw(curator: Curator, prepared: Prepared, settings: ReleaseSettings, account: Account, purpose: str) -> Draw:
-    """Draw everything that the settings ask for.
+def make_draw(
+    curator: Curator,
+    prepared: Prepared,
+    settings: ReleaseSettings,
+    account: Account,
+    purpose: str,
+    *,
+    begun: Begun | None = None,
+    keep: Callable[[Draw], None] = lambda draw: None,
+) -> Draw:
+    """Draw everything that the settings ask for, or what is missing of a draw that was begun.
 
     The weights of the sum come from d̃ and public data; where they cannot be found, which the truth has no part in, the
-    cost target is left to the noisy values alone and its share of ε stays unspent.
+    cost target is left to the noisy values alone and its share of ε stays unspent. ``keep`` gets each part as soon as it is
+    made: the weights take a solver, and what was paid for must outlast it.
     """
-    share = cost_share(prepared, settings)
-    draw = Draw(noisy=draw_values(curator, settings, share, account, purpose))
-    linear = linear_cost(prepared.model, prepared.solves, draw.noisy) if share else None
-    return draw if linear is None else replace(draw, total=draw_total(curator, linear, settings, share, account))
+    begun = begun or Begun(share=cost_share(prepared, settings))
+    draw, share = begun.draw, begun.share
+    if draw is None:
+        draw = Draw(noisy=draw_values(curator, settings, share, account, purpose, begun.values_id))
+        keep(draw)
+    linear = linear_cost(prepared.model, prepared.solves, draw.noisy) if share and draw.total is None else None
+    if linear is not None:
+        draw = replace(draw, total=draw_total(curator, linear, settings, share, account, begun.total_id))
+        keep(draw)
+    return draw
 
 
 def _entropy(settings: ReleaseSettings, stream: int) -> EntropySource:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.text import plural
 from gridveil.service.card import ASSUMPTIONS, WORKED_BACK, card, plain_words, unit_words, unprotected
+from gridveil.service.public_files import proof_beside
 from gridveil.service.release import PublicRelease
 
 TO_BE_STATED = "to be stated by the publisher"
@@ -23,12 +22,17 @@ def registry_entry(release: PublicRelease) -> dict[str, object]:
         "deployment": {
             "basic": {
                 "name": str(card(release)["name"]),
-                "data_curators": [{"data_curator_name": TO_BE_STATED, "data_curator_type": TO_BE_STATED}],
+                "data_curators": [
+                    {
+                        "data_curator_name": release.publication.publisher or TO_BE_STATED,
+                        "data_curator_type": TO_BE_STATED,
+                    }
+                ],
                 "intended_use": f"optimal flow studies on a network whose {plural(field.name)} are protected",
                 "data_product_type": "Synthetic data",
                 "data_product_region": TO_BE_STATED,
                 "description": " ".join(plain_words(release)),
-                "publication_date": datetime.now(UTC).date().isoformat(),
+                "publication_date": release.publication.date,
                 "data_product_sector": "Energy",
             },
             "dp_variant": {
@@ -70,12 +74,12 @@ def registry_entry(release: PublicRelease) -> dict[str, object]:
             "implementation": {
                 "mechanisms": _lines(
                     [
-                        f"{part.name}, scale {part.scale:.6g}, drawn exactly on a lattice ({part.proof_note})"
+                        f"{part.name}, scale {part.scale:.6g}, drawn exactly on a lattice ({proof_beside(part.proof_note)})"
                         for part in parts
                     ]
                 ),
                 "preprocessing_and_hyperparameter_tuning": "none on true values; settings were chosen without looking at them",
-                "justification": "docs/proofs/release.md of the software walks from the data to every published byte",
+                "justification": "proofs/release.md, beside this file, walks from the data to every published byte",
             },
             "administrative": {"sources": str(card(release)["software"])},
         },

@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,9 @@ from gridveil.privacy.curator import published_values
 from gridveil.privacy.series_curator import SeriesCurator, SeriesErrors
 from gridveil.sectors.registry import sector_of
 from gridveil.service.prepare import PublicCase, prepare
-from gridveil.service.publish import CARD_FILE, CURATOR, PUBLIC, SIMULATION, SIMULATION_TITLE, TITLE, list_files
+from gridveil.service.public_files import CARD_FILE, file_hashes, write_proofs
+from gridveil.service.publication import UNSTATED, Publication
+from gridveil.service.publish import CURATOR, PUBLIC, SIMULATION, SIMULATION_TITLE, TITLE, list_files
 from gridveil.service.series import SeriesRelease, refuse_empty
 from gridveil.service.series_card import series_card
 
@@ -30,10 +32,16 @@ HOURS_FILE = "hours.csv"
 
 
 def publish_series(
-    release: SeriesRelease, curator: SeriesCurator, folder: Path, *, simulation_as_public: bool
+    release: SeriesRelease,
+    curator: SeriesCurator,
+    folder: Path,
+    *,
+    simulation_as_public: bool,
+    publication: Publication = UNSTATED,
 ) -> list[str]:
     """Write both folders and list the files, relative to ``folder``. Nothing is public before it is verified."""
     refuse_empty(release)
+    release = replace(release, publication=publication)
     name = PUBLIC if not release.draw.simulation or simulation_as_public else SIMULATION
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staging-") as staging:
@@ -80,7 +88,11 @@ def _write_public(release: SeriesRelease, folder: Path) -> None:
     _verify_written(release, path, release.rows[hour].target)
     release.layout.write(release.values, folder)
     hours_frame(release).to_csv(folder / HOURS_FILE, index=False)
-    card = series_card(release) | {"network_file": f"demands of {release.layout.timestamps[hour]}, the highest in all"}
+    write_proofs(folder)
+    card = series_card(release) | {
+        "network_file": f"demands of {release.layout.timestamps[hour]}, the highest in all",
+        "files": file_hashes(folder),
+    }
     (folder / CARD_FILE).write_text(yaml.safe_dump(card, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
