@@ -51,6 +51,8 @@ MAY_ASK_FOR_PUBLISHED_VALUES = {
     "service/data_set.py",
     "service/publish.py",
     "service/series_publish.py",
+    "service/simulated.py",
+    "service/verify.py",
     "study/explore.py",
     "study/trial.py",
 }
