@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -27,17 +27,13 @@ from gridveil.core.errors import InputError
 
 if TYPE_CHECKING:
     from gridveil.privacy.ledger import Ledger
-    from gridveil.privacy.noisy import Draw
     from gridveil.sectors.case import Case
-    from gridveil.service.account import Account
-    from gridveil.service.begun import BegunRelease
     from gridveil.service.guards import Confirm
     from gridveil.service.prepare import Prepared
     from gridveil.service.publication import Publication
     from gridveil.service.release import Release
+    from gridveil.service.release_folder import Pages
     from gridveil.service.settings import ReleaseSettings
-
-Made = TypeVar("Made")
 
 
 def check_release(
@@ -78,6 +74,7 @@ def release_one(
     from gridveil.service.preflight import preflight
     from gridveil.service.publish import destination
     from gridveil.service.release import refuse_unconfirmed
+    from gridveil.service.release_folder import Listener, release_to_folder
     from gridveil.service.reuse import kept_promise, load_draw
 
     begun = was_begun(out)
@@ -107,55 +104,24 @@ def release_one(
         announce_compilation(settings.solver)
         try:
             with progress(f"releasing {case.name}"):
-                made = _released(case, prepared, settings, account, out, draw, record)
-                made = _published(made, case, out, simulation, publication)
-                report = _write_report(made, case, out, source, book)
+                made, report = release_to_folder(
+                    case,
+                    settings,
+                    account,
+                    record,
+                    _pages(case, out, source, book),
+                    Listener(stage=stage, warn=warn, published=_say_published),
+                    reuse=draw,
+                    prepared=prepared,
+                    simulation_as_public=simulation,
+                    publication=publication,
+                )
         except KeyboardInterrupt:
             say_interrupted(out, before, account.spending())
             raise typer.Exit(INTERRUPTED) from None
     if report is not None:
         note(f"certificate and report: {report} ({seconds_since_start():.1f} s)")
     _show_result(made, case, out, source, as_json)
-
-
-def _released(
-    case: Case,
-    prepared: Prepared,
-    settings: ReleaseSettings,
-    account: Account,
-    out: Path,
-    reuse: Draw | None,
-    record: BegunRelease,
-) -> Release:
-    from gridveil.service.guards import confirm_all
-    from gridveil.service.publish import keep_draw
-    from gridveil.service.release import make_release
-
-    def keep(drawn: Draw) -> None:
-        keep_draw(drawn, record.curator, out)
-        record.kept()
-        if reuse is None:
-            stage("noise on the demands drawn" if drawn.total is None else "noise on the cost target drawn")
-
-    stage("drawing noise" if reuse is None else "repairing the earlier noise again")
-    return make_release(
-        case, settings, account, reuse=reuse, keep=keep, prepared=prepared, confirm=confirm_all, record=record
-    )
-
-
-def _published(made: Release, case: Case, out: Path, simulation: bool, publication: Publication) -> Release:
-    from gridveil.service.publish import publish
-
-    stage("repaired; writing the network and checking it")
-    return publish(
-        made,
-        case,
-        out,
-        simulation_as_public=simulation,
-        card_page=_card_page,
-        published=_say_published,
-        publication=publication,
-    )
 
 
 def _show_result(made: Release, case: Case, out: Path, source: str, as_json: bool) -> None:
@@ -177,34 +143,20 @@ def _say_published(folder: Path) -> None:
     note(f"published: {folder} ({seconds_since_start():.1f} s); certificate and report follow")
 
 
-def _card_page(card: Mapping[str, object]) -> str | None:
-    """Render the public page of a card, or None: a release does not fail because of a page."""
+def _pages(case: Case, out: Path, source: str, ledger: Ledger | None) -> Pages:
+    """Makers of the two pages; what they need is imported when they are called."""
+    from gridveil.service.release_folder import Pages
 
-    def make() -> str:
+    def card(facts: Mapping[str, object]) -> str:
         from gridveil.report.card_page import card_page
 
-        return card_page(card)
+        return card_page(facts)
 
-    return _or_warn(make, "card.html")
-
-
-def _write_report(made: Release, loaded: Case, out: Path, case: str, ledger: Ledger | None) -> Path | None:
-    """Write the curator's report; the release is already verified and published, and does not depend on it."""
-
-    def make() -> Path:
+    def report(made: Release) -> Path:
         from gridveil.report.curator_page import write_curator_page
         from gridveil.sectors.registry import read_places
         from gridveil.service.publish import CURATOR
 
-        return write_curator_page(made, loaded, out / CURATOR, ledger=ledger, places=read_places(case))
+        return write_curator_page(made, case, out / CURATOR, ledger=ledger, places=read_places(source))
 
-    return _or_warn(make, "the curator's report")
-
-
-def _or_warn(make: Callable[[], Made], what: str) -> Made | None:
-    try:
-        return make()
-    except Exception as error:
-        # Only the type of the error: its message may contain a true value.
-        warn(f"{what} could not be created ({type(error).__name__}); the release itself is complete and verified")
-        return None
+    return Pages(card=card, report=report)

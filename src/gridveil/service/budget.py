@@ -40,7 +40,7 @@ def ledger_of(
 
 
 def registered_ledger(
-    case: Case, *, name: str | None = None, path: str | os.PathLike[str] | None = None
+    case: Case | PublicCase, *, name: str | None = None, path: str | os.PathLike[str] | None = None
 ) -> Ledger | None:
     """Open the ledger of a case's data set if it has one; None if it has none yet."""
     dataset = dataset_digest(sector_of(case.network).identity(case.network), name)
