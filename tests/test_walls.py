@@ -34,6 +34,7 @@ LEFT_TO_RIGHT = [
     "benchmark",
     "report",
     "api",
+    "app",
     "cli",
     "testing",
     "__init__",
@@ -54,6 +55,7 @@ MAY_ASK_FOR_PUBLISHED_VALUES = {
     "service/simulated.py",
     "service/verify.py",
     "study/explore.py",
+    "study/preview.py",
     "study/trial.py",
 }
 # Makers of public files, and the types that hold true values or lead to them.

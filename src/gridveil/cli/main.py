@@ -12,6 +12,7 @@ import typer
 
 import gridveil
 from gridveil import __version__
+from gridveil.cli.app_commands import app as app_command
 from gridveil.cli.bench_commands import bench
 from gridveil.cli.case_commands import inspect, solve
 from gridveil.cli.explore_commands import explore
@@ -61,6 +62,7 @@ def root(
 
 for command in (inspect, solve, explore, release, verify, generate, audit, bench):
     app.command(cls=QuickCommand)(with_shared_options(command))
+app.command("app", cls=QuickCommand)(with_shared_options(app_command))
 ledger_app.command("show", cls=QuickCommand)(with_shared_options(ledger_show))
 ledger_app.command("create", cls=QuickCommand)(with_shared_options(ledger_create))
 app.add_typer(ledger_app, name="ledger")
