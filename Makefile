@@ -60,7 +60,7 @@ fuzz: $(STAMP)
 
 lock: pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header \
-		--allow-unsafe --extra cases --extra exact --extra cluster --extra docs --extra dev --output-file requirements.lock pyproject.toml
+		--allow-unsafe --extra app --extra cases --extra exact --extra cluster --extra docs --extra dev --output-file requirements.lock pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header \
 		--allow-unsafe --constraint requirements.lock --extra bench --output-file requirements-bench.lock pyproject.toml
 

@@ -30,7 +30,7 @@ from gridveil.service.settings import ReleaseSettings
 def search(name: str) -> str:
     """Release one case and say what was found."""
     case, source = load_case(name), resolve_case(name)
-    settings = ReleaseSettings(epsilon="1", alpha="0.1", beta=Tolerance.parse("1%"), seed=1)
+    settings = ReleaseSettings(epsilon="1", alpha="0.1pu", beta=Tolerance.parse("1%"), seed=1)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "out"
         try:

@@ -1,6 +1,6 @@
 """A year of hourly releases of one network: how many are verified, and how long it takes.
 
-    python bench/year_of_releases.py [--case case118_ieee] [--hours 8760] [--workers 2] [--alpha 0.1] [--beta 1%]
+    python bench/year_of_releases.py [--case case118_ieee] [--hours 8760] [--workers 2] [--alpha 0.1pu] [--beta 1%]
 
 Every hour of one customer is protected (ε = 1), and the cost targets are derived from the noisy values. The loads of the
 file are scaled by a pattern of day, week and season between about 0.6 and 1.0. The time is that of the whole call: noise,
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--case", default="case118_ieee")
     parser.add_argument("--hours", type=int, default=YEAR)
     parser.add_argument("--workers", type=int, default=all_cores())
-    parser.add_argument("--alpha", default="0.1")
+    parser.add_argument("--alpha", default="0.1pu")
     parser.add_argument("--beta", default="1%")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

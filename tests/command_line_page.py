@@ -38,9 +38,9 @@ Every command has
 | `--quiet`, `-q` | Print nothing but errors (and what --json asks for). |
 | `--verbose`, `-v` | Report each step on standard error. |
 
-Exit codes: 0 done, 1 an audit failed or an unexpected error occurred, 2 bad input (one line states the problem and the
-remedy), 3 no solution or no release, 130 interrupted by Ctrl-C. Progress and notes go to standard error. Colours appear
-on a terminal only.
+Exit codes: 0 done, 1 an audit or a verification failed or an unexpected error occurred, 2 bad input (one line states
+the problem and the remedy), 3 no solution or no release, 130 interrupted by Ctrl-C. With `--json` an error is an object
+too: see [JSON output](json.md). Progress and notes go to standard error. Colours appear on a terminal only.
 """
 GAS_PART = """
 ## Boundary conditions of gas networks

@@ -19,6 +19,7 @@ RUN, SHOWN = {"sh", "python"}, {"text", "toml", "yaml", "json"}
 # Why a block is not run. A new reason has to be written here, where somebody reads it.
 REASONS = {
     "installs gridveil",
+    "waits for a browser",
     "installs packages",
     "needs the paper's networks",
     "needs a cluster",

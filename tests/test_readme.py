@@ -18,6 +18,7 @@ def test_first_hour(tmp_path):
             "network.m",
             "card.yaml",
             "card.html",
+            "proofs",
             "registry.yaml",
             "certificate.yaml",
         }

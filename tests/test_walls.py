@@ -34,6 +34,7 @@ LEFT_TO_RIGHT = [
     "benchmark",
     "report",
     "api",
+    "app",
     "cli",
     "testing",
     "__init__",
@@ -54,8 +55,11 @@ MAY_ASK_FOR_PUBLISHED_VALUES = {
     "service/audit.py",
     "service/data_set.py",
     "service/secrets.py",
+    "service/simulated.py",
+    "service/verify.py",
     "service/written.py",
     "study/explore.py",
+    "study/preview.py",
     "study/trial.py",
 }
 # Makers of public files, and the types that hold true values or lead to them.

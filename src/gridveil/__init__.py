@@ -25,6 +25,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """Show the public names, which are loaded when they are first used."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> object:
     """Load public names when they are first used, so that importing gridveil stays quick."""
     from importlib import import_module

@@ -45,7 +45,7 @@ def veil9():
 
 @pytest.fixture(scope="module")
 def veil9_release(veil9):
-    return veil9.release(epsilon=1, alpha=0.1, beta="1%", seed=8)
+    return veil9.release(epsilon=1, alpha="0.1pu", beta="1%", seed=8)
 
 
 @pytest.mark.parametrize(("formulation", "cost"), [("ac", 2178.1), ("dc", 2051.5)])
@@ -70,7 +70,7 @@ def test_gas_is_solved_and_released_too():
     assert case.solve().cost == pytest.approx(6.719433, rel=1e-5)
     assert case.solve().to_pandas()["junctions"].pressure_bar.iloc[0] == pytest.approx(50)
     assert (case.solve().dispatch.ratio >= 1 - 1e-9).all()
-    result = case.release(epsilon=1, alpha="1/50", beta="2%", seed=1)
+    result = case.release(epsilon=1, alpha="1/50pu", beta="2%", seed=1)
     frame = result.to_pandas()
     assert list(frame.columns) == ["junction", "kg_per_s"]
     assert np.allclose(frame.kg_per_s, 10 * result.demand)
@@ -81,7 +81,18 @@ def test_gas_is_solved_and_released_too():
 
 def test_a_seeded_release_is_that_of_the_command_line(cli, tmp_path, veil9_release):
     cli(
-        "release", "veil9", "--epsilon", "1", "--alpha", "0.1", "--beta", "1%", "--seed", "8", "--out", tmp_path / "cli"
+        "release",
+        "veil9",
+        "--epsilon",
+        "1",
+        "--alpha",
+        "0.1pu",
+        "--beta",
+        "1%",
+        "--seed",
+        "8",
+        "--out",
+        tmp_path / "cli",
     )
     files = veil9_release.save(tmp_path / "api")
     assert files == sorted(str(p.relative_to(tmp_path / "cli")) for p in (tmp_path / "cli").rglob("*") if p.is_file())
@@ -89,7 +100,9 @@ def test_a_seeded_release_is_that_of_the_command_line(cli, tmp_path, veil9_relea
     for name in ("network.m", "card.yaml"):
         written = [(tmp_path / side / "simulation" / name).read_text() for side in ("cli", "api")]
         assert written[0] == written[1]
-    assert yaml.safe_load(written[1]) == yaml.safe_load(yaml.safe_dump(veil9_release.card))
+    stated, made = yaml.safe_load(written[1]), yaml.safe_load(yaml.safe_dump(veil9_release.card))
+    assert stated.pop("publication") == made.pop("publication") | {"network": "veil9"} and stated.pop("files")
+    assert stated == made
     assert gridveil.load(tmp_path / "api" / "simulation" / "network.m").solve().cost == pytest.approx(
         veil9_release.cost, rel=1e-5
     )
@@ -113,7 +126,7 @@ def test_released_demands_are_public_and_true_ones_only_on_request(veil9, veil9_
 
 
 def test_nothing_shown_holds_a_true_demand_or_a_tag(two_bus):
-    result = two_bus.release(epsilon=1, alpha="0.05", beta="10%", seed=4)
+    result = two_bus.release(epsilon=1, alpha="0.05pu", beta="10%", seed=4)
     solved = two_bus.solve()
     for thing in (two_bus, result, result.curator, solved, result.solve(), result.plot, result.curator.plot):
         shown = repr(thing) + (thing._repr_html_() if hasattr(thing, "_repr_html_") else "")
@@ -145,7 +158,7 @@ def test_public_frames_show_sites_without_demands(two_bus):
 
 
 def test_a_release_is_charged_and_its_draw_can_be_used_again_for_nothing(two_bus, tmp_path):
-    result = two_bus.release(epsilon=0.5, alpha=0.01, beta="40%", budget=1, solver="ipopt")
+    result = two_bus.release(epsilon=0.5, alpha="0.01pu", beta="40%", budget=1, solver="ipopt")
     book = ledger_of(two_bus.case)
     assert not result.simulation and "NOT PRIVATE" not in repr(result)
     again = two_bus.release(beta="50%", reuse=result, solver="ipopt")
@@ -159,7 +172,7 @@ def test_a_release_is_charged_and_its_draw_can_be_used_again_for_nothing(two_bus
     with pytest.raises(InputError, match=r"ε = 0.5 and α = 1 MVA"):
         two_bus.release(epsilon=1, beta="50%", reuse=result)
     with pytest.raises(InputError, match="not made from this case"):
-        gridveil.load("veil9").release(beta="50%", budget=1, alpha=0.1, reuse=result)
+        gridveil.load("veil9").release(beta="50%", budget=1, alpha="0.1pu", reuse=result)
     with pytest.raises(InputError, match="made from other data"):
         gridveil.load("veil9").release(beta="50%", reuse=tmp_path / "out")
 
@@ -171,7 +184,7 @@ def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(gridveil.service.release, "repair", fail)
         with pytest.raises(NoReleaseError) as caught:
-            two_bus.release(epsilon=1, alpha=0.01, beta="40%", budget=1, solver="ipopt")
+            two_bus.release(epsilon=1, alpha="0.01pu", beta="40%", budget=1, solver="ipopt")
     assert "reuse=case.draws[-1]" in caught.value.__notes__[0]
     rescued = two_bus.release(beta="40%", reuse=two_bus.draws[-1], solver="ipopt")
     assert rescued.draw is two_bus.draws[0] and len(two_bus.draws) == 1
@@ -181,7 +194,7 @@ def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch)
     ("options", "words"),
     [
         ({"beta": 0.01}, "beta must be text"),
-        ({"beta": "1%", "epsilon": None}, "needs epsilon and alpha"),
+        ({"beta": "1%", "alpha": 0.1}, "has no unit: 0.1 means 10 MVA"),
         ({"beta": "1%", "method": "magic"}, "choose one of auto, bisection"),
         ({"beta": "1%", "epsilon": -1}, "epsilon"),
         ({"beta": "1%", "cost_target": "forecast"}, "forecast"),
@@ -191,15 +204,15 @@ def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch)
 )
 def test_what_cannot_be_released_is_said_before_a_ledger_is_made(two_bus, ledger_home, options, words):
     with pytest.raises(InputError, match=words):
-        two_bus.release(**({"epsilon": 1, "alpha": 0.1, "budget": 1} | options))
+        two_bus.release(**({"epsilon": 1, "alpha": "0.1pu", "budget": 1} | options))
     assert list(ledger_home.iterdir()) == []
 
 
 def test_a_draw_without_a_ledger_or_with_undeclared_sites_is_refused(two_bus):
     with pytest.raises(InputError, match="budget"):
-        two_bus.release(epsilon=1, alpha=0.1, beta="1%")
+        two_bus.release(epsilon=1, alpha="0.1pu", beta="1%")
     with pytest.raises(InputError, match="read off their demands"):
-        gridveil.load(two_bus.source).release(epsilon=1, alpha=0.1, beta="1%", budget=1)
+        gridveil.load(two_bus.source).release(epsilon=1, alpha="0.1pu", beta="1%", budget=1)
 
 
 def test_a_page_that_fails_does_not_take_the_release_with_it(two_bus, tmp_path, monkeypatch):
@@ -207,7 +220,7 @@ def test_a_page_that_fails_does_not_take_the_release_with_it(two_bus, tmp_path, 
         raise ValueError("demand 41.75")
 
     monkeypatch.setattr("gridveil.api.released.write_curator_page", broken)
-    result = two_bus.release(epsilon=1, alpha="0.05", beta="10%", seed=4)
+    result = two_bus.release(epsilon=1, alpha="0.05pu", beta="10%", seed=4)
     with pytest.warns(UserWarning, match=r"report could not be made \(ValueError\)") as caught:
         assert "simulation/network.m" in result.save(tmp_path / "out")
     assert "41.75" not in str(caught[0].message)
@@ -231,12 +244,12 @@ def test_plots_give_axes_of_public_quantities(veil9_release):
 
 
 def test_explore_in_a_notebook(two_bus):
-    found = gridveil.load("veil2").explore(alpha=[0.1, 0.2], beta="1%", seeds=2)
+    found = gridveil.load("veil2").explore(alpha=["0.1pu", "0.2pu"], beta="1%", seeds=2)
     frame = found.to_pandas()
     assert frame.alpha.tolist() == [0.1, 0.2] and (frame.cost_error_high <= 0.01).all()
     assert "public benchmark" in repr(found) and "73.1%" in found._repr_html_()
     assert len(found.plot().axes) == 2
-    assert two_bus.explore(alpha=0.1, beta="1%", seeds=1).exploration.source.value == "simulated"
+    assert two_bus.explore(alpha="0.1pu", beta="1%", seeds=1).exploration.source.value == "simulated"
     with pytest.raises(InputError, match="paid for"):
         two_bus.explore(demands="true")
 

@@ -52,7 +52,7 @@ def test_pandapower_there_and_back(pandapower, only_private):
     assert EVIL not in case._repr_html_() and "&lt;script&gt;" in case._repr_html_()
     assert case.case.values.reveal().sum() == pytest.approx(3.15 + 1.15j)
 
-    result = case.release(epsilon=1, alpha=0.1, beta="1%", seed=2)
+    result = case.release(epsilon=1, alpha="0.1pu", beta="1%", seed=2)
     assert EVIL not in result._repr_html_()
     back = result.to_pandapower()
     assert np.allclose(back.load.p_mw + 1j * back.load.q_mvar, 100 * result.demand)
@@ -63,7 +63,7 @@ def test_pandapower_there_and_back(pandapower, only_private):
 
 
 def test_a_returned_net_can_be_saved_and_read_by_pandapower(pandapower, tmp_path):
-    result = gridveil.load(pandapower.networks.case14()).release(epsilon=1, alpha=0.01, beta="1%", seed=1)
+    result = gridveil.load(pandapower.networks.case14()).release(epsilon=1, alpha="0.01pu", beta="1%", seed=1)
     pandapower.to_json(result.to_pandapower(), str(tmp_path / "net.json"))
     again = pandapower.from_json(str(tmp_path / "net.json"))
     pandapower.runopp(again)
@@ -72,7 +72,7 @@ def test_a_returned_net_can_be_saved_and_read_by_pandapower(pandapower, tmp_path
 
 def test_a_net_has_no_ledger_beside_it(pandapower):
     with pytest.raises(InputError, match="no ledger yet"):
-        gridveil.load(pandapower.networks.case9()).release(epsilon=1, alpha=0.1, beta="1%")
+        gridveil.load(pandapower.networks.case9()).release(epsilon=1, alpha="0.1pu", beta="1%")
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_pypsa_there_and_back(pypsa_network, only_private):
     case = gridveil.load(pypsa_network)
     assert np.allclose(case.case.values.reveal(), [80 + 5j, 70 + 8j]) and case.network.base_mva == 1
     assert "Slack" not in set(pypsa_network.generators.control)  # the user's object stays as it was
-    result = case.release(epsilon=1, alpha=2, beta="1%", seed=2)
+    result = case.release(epsilon=1, alpha="2pu", beta="1%", seed=2)
     back = result.to_pypsa()
     assert np.allclose(back.loads.p_set, result.demand.real)
     assert gridveil.load(back).solve(formulation="dc").cost == pytest.approx(
@@ -130,7 +130,7 @@ def test_pypsa_snapshots_are_a_series(pypsa_network, tmp_path, kind):
 @pytest.mark.parametrize("name", ["pandapower", "pypsa"])
 def test_a_missing_package_is_named_with_its_extra(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
-    result = gridveil.load("veil2").release(epsilon=1, alpha=0.1, beta="5%", seed=1)
+    result = gridveil.load("veil2").release(epsilon=1, alpha="0.1pu", beta="5%", seed=1)
     with pytest.raises(InputError, match=rf"gridveil\[{name}\]"):
         getattr(result, f"to_{name}")()
 

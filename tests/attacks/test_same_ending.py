@@ -39,7 +39,7 @@ class Recorder:
     def check(self, field: object, *prices: Price) -> None:
         """Everything is covered."""
 
-    def pay(self, field: object, price: Price, *, mechanism: str, purpose: str) -> None:
+    def pay(self, field: object, price: Price, *, mechanism: str, purpose: str, draw: str | None = None) -> None:
         """Write the charge down."""
         self.charges.append((price.epsilon, price.alpha))
 

@@ -10,7 +10,7 @@ import yaml
 
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_hold_on_a_power_network(cli, tmp_path, seed):
-    result = cli("release", "veil9", "--out", tmp_path / "out", "--seed", seed, "--alpha", "0.2", "--json")
+    result = cli("release", "veil9", "--out", tmp_path / "out", "--seed", seed, "--alpha", "0.2pu", "--json")
     report = json.loads(result.out)
     proof = report["certificate"]
     lower = report["cost_target"] - report["beta"]
@@ -26,7 +26,7 @@ def test_bounds_hold_on_a_power_network(cli, tmp_path, seed):
 
 
 def test_gas_is_local_only(cli, tmp_path):
-    result = cli("release", "veilgas", "--out", tmp_path / "out", "--alpha", "0.5", "--seed", 1, "--json")
+    result = cli("release", "veilgas", "--out", tmp_path / "out", "--alpha", "0.5pu", "--seed", 1, "--json")
     proof = json.loads(result.out)["certificate"]
     assert (proof["band"], proof["relaxation"]) == ("local", "none: local only")
     assert proof["gap"] is None and proof["cost_lower_bound"] is None

@@ -172,7 +172,7 @@ def test_a_share_is_one_of_the_size_of_the_cost_or_of_a_public_cost():
     assert share.around(-10.0, CostTargetMode.PUBLIC).beta == pytest.approx(0.1)
     assert share.around(0.0, CostTargetMode.PUBLIC, least=5.0).beta == pytest.approx(0.05)
     assert share.around(10.0, CostTargetMode.PUBLIC, least=5.0) == share.around(10.0, CostTargetMode.PUBLIC)
-    target = Tolerance.parse("2.5").around(-10.0, CostTargetMode.PUBLIC, least=1e6)
+    target = Tolerance.parse("2.5$/h").around(-10.0, CostTargetMode.PUBLIC, least=1e6)
     assert (target.lower, target.upper) == (-12.5, -7.5)
 
 

@@ -58,7 +58,7 @@ GOOD = [
     ("inspect", "veil9"),
     ("inspect", "--list"),
     ("solve", "veil2"),
-    ("explore", "veil2", "--seeds", "1", "--alpha", "0.1", "--beta", "1%", "--out", "found"),
+    ("explore", "veil2", "--seeds", "1", "--alpha", "0.1pu", "--beta", "1%", "--out", "found"),
     ("release", "veil2", "--seed", "1", "--out", "released"),
     ("ledger", "create", "veil9", "--alpha", "10MVA", "--budget", "3"),
     ("audit", "veil2", "--draws", "10000", "--runs", "10"),
@@ -155,7 +155,7 @@ def test_verbose_says_steps_without_secrets(cli, two_bus):
 
 def test_a_file_that_cannot_be_written_is_one_line(cli, somewhere):
     (somewhere / "taken").write_text("")
-    result = cli("explore", "veil2", "--seeds", "1", "--out", somewhere / "taken" / "inside", "--alpha", "0.1")
+    result = cli("explore", "veil2", "--seeds", "1", "--out", somewhere / "taken" / "inside", "--alpha", "0.1pu")
     assert result.code == 2
     assert (
         result.err

@@ -33,7 +33,7 @@ def test_solve_json(cli, formulation, cost):
     report = json.loads(result.out)
     assert result.err == ""
     assert set(report) == {
-        "case", "formulation", "solver", "status", "cost", "iterations", "build_seconds", "solve_seconds",
+        "case", "formulation", "solver", "status", "cost", "iterations", "build_seconds", "solve_seconds", "schema", "units",
     }  # fmt: skip
     assert report["cost"] == pytest.approx(cost, rel=1e-4)
     assert (report["case"], report["status"], report["formulation"]) == ("case14_ieee", "converged", formulation)

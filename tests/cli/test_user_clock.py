@@ -29,7 +29,7 @@ NOT_FOR_THE_PUBLIC_FOLDER = (
 NOT_AT_ALL = ("dask", "distributed", "matplotlib", "opendp", "pandas", "pyarrow", "pydantic", "scipy.stats")
 WATCHED = """
 import json, os, sys
-from gridveil.cli import main, release_commands
+from gridveil.cli import main, single_release
 
 seen = {}
 
@@ -40,7 +40,7 @@ def published(folder):
     seen["files"] = sorted(path.name for path in folder.iterdir())
     seen["early"] = loaded("EARLY")
 
-release_commands._say_published = published
+single_release._say_published = published
 from numba.core import event
 with event.install_recorder("numba:compile") as compilations:
     try:
@@ -72,7 +72,7 @@ def test_a_power_release_loads_only_what_it_uses_and_compiles_nothing(tmp_path):
     seen = watched_release(tmp_path / "second")
     assert seen == {
         "code": 0,
-        "files": ["card.html", "card.yaml", "network.m", "registry.yaml"],
+        "files": ["card.html", "card.yaml", "network.m", "proofs", "registry.yaml"],
         "early": [],
         "late": [],
         "compiled": 0,
@@ -97,7 +97,7 @@ def test_a_certificate_that_fails_leaves_the_public_folder_complete(cli, tmp_pat
     monkeypatch.setattr("gridveil.service.release.certify", fails)
     assert cli("release", "veil9", "--seed", "1", "--out", tmp_path / "out").code == 1
     files = sorted(path.name for path in (tmp_path / "out/simulation").iterdir())
-    assert files == ["card.html", "card.yaml", "network.m", "registry.yaml"]
+    assert files == ["card.html", "card.yaml", "network.m", "proofs", "registry.yaml"]
 
 
 def kernels(name: str) -> dict[str, ast.FunctionDef]:

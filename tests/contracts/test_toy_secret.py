@@ -86,6 +86,9 @@ class FleetSector:
     def revealing_numbers(self, network: Fleet) -> dict[str, Any]:
         return {}
 
+    def usual_sizes(self, network: Fleet) -> None:
+        return None
+
     def write(self, network: Fleet, values: Any, folder: Path, file_format: str, *, title: str) -> Path:
         path = folder / "fleet.json"
         path.write_text(json.dumps({plant: BASE * mw for plant, mw in zip(network.plants, values, strict=True)}))

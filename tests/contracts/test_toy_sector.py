@@ -154,6 +154,9 @@ class WaterSector:
     def revealing_numbers(self, network: WaterNetwork) -> Mapping[str, Floats]:
         return {"largest flow": np.array([network.most_flow])}
 
+    def usual_sizes(self, network: WaterNetwork) -> Floats | None:
+        return np.full(network.taps, network.most_flow / network.taps)
+
     def simulate(
         self,
         network: WaterNetwork,
@@ -276,7 +279,7 @@ def test_a_notebook_and_the_command_line_need_nothing_more(water, source, cli):
 def test_a_release_reaches_its_curator_s_report(water, source, tmp_path):
     import gridveil
 
-    result = gridveil.load(source).release(epsilon=1, alpha="0.5", beta="5%", seed=1)
+    result = gridveil.load(source).release(epsilon=1, alpha="0.5pu", beta="5%", seed=1)
     assert result.status == "verified" and result.certificate.relaxation == "none: local only"
     assert result.card["promise"]["privacy_unit"] == "one tap" and result.card["promise"]["unit"] == "l/s"
     assert "the largest flow" in result.card["unprotected"]
@@ -288,7 +291,7 @@ def test_a_release_reaches_its_curator_s_report(water, source, tmp_path):
 def test_settings_are_explored_on_its_simulated_data(water, source):
     import gridveil
 
-    found = gridveil.load(source).explore(alpha="0.1", beta="5%", seeds=1)
+    found = gridveil.load(source).explore(alpha="0.1pu", beta="5%", seeds=1)
     assert found.exploration.demands == "random shares of the largest flow"
 
 

@@ -146,13 +146,13 @@ def test_another_base_or_unit_has_no_fresh_budget(book: LedgerBook) -> None:
         price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding)
         account.pay(about, price, mechanism=repr(mechanism), purpose="test")
 
-    draw(100.0, "0.1")
+    draw(100.0, "0.1pu")
     draw(1.0, "10MVA")
     # The same physical promise costs the same in either base ...
     assert [charge.at(ledger.alpha) for charge in ledger.charges] == [Fraction(1, 2)] * 2
     # ... and the α that only looks the same costs a hundred times as much at the ledger's α, over what remains.
-    assert "over budget" in refusal(lambda: draw(1.0, "0.1"))
-    assert "states α in MVA" in refusal(lambda: draw(1.0, "10", "kg/s"))
+    assert "over budget" in refusal(lambda: draw(1.0, "0.1pu"))
+    assert "states α in MVA" in refusal(lambda: draw(1.0, "10pu", "kg/s"))
     refusal(lambda: book.create(TOWN, **USUAL | {"unit": "kVA"}))
     assert ledger.spent == 1
 
@@ -380,7 +380,7 @@ def test_a_release_finds_its_ledger_or_makes_it_with_a_budget(home: Path, monkey
     assert ledger_of(case).spent == Fraction(1, 2)
     assert "leave out --budget" in refusal(lambda: ledger_of(case, alpha="10MVA", cap="3"))
     # A name of the curator's own stands for another data set on the same network.
-    assert ledger_of(case, name="winter", alpha="0.1", cap="1").alpha == 10
+    assert ledger_of(case, name="winter", alpha="0.1pu", cap="1").alpha == 10
 
 
 def test_a_ledger_is_described_in_plain_values(book: LedgerBook) -> None:

@@ -53,8 +53,8 @@ NOBODY = NoAccount(simulation=False)
 def settings_for(mode: CostTargetMode, *, no_costs: bool = False, **choices: object) -> ReleaseSettings:
     cost = 0.0 if no_costs else DECLARED
     target = CostTargetSettings(mode=mode, forecast=cost if mode is CostTargetMode.FORECAST else None)
-    beta = Tolerance.parse("1" if no_costs else "2%")
-    return ReleaseSettings(epsilon="1", alpha="0.05", beta=beta, target=target, **choices)  # type: ignore[arg-type]
+    beta = Tolerance.parse("1$/h" if no_costs else "2%")
+    return ReleaseSettings(epsilon="1", alpha="0.05pu", beta=beta, target=target, **choices)  # type: ignore[arg-type]
 
 
 def as_private(draw: Draw) -> Draw:
@@ -131,7 +131,7 @@ def test_a_failure_does_not_depend_on_the_truth(method):
     """No demands of veil2 cost 10^9: every truth ends with the same words."""
     case = load_case("veil2")
     target = CostTargetSettings(mode=CostTargetMode.FORECAST, forecast=1e9)
-    settings = replace(settings_for(CostTargetMode.DERIVED, method=method), target=target, beta=Tolerance.parse("1"))
+    settings = replace(settings_for(CostTargetMode.DERIVED, method=method), target=target, beta=Tolerance.parse("1$/h"))
     draw, words = a_draw(case, settings), []
     for one in [case, *others(case)]:
         with pytest.raises(NoReleaseError) as caught:
@@ -184,7 +184,9 @@ def ending(cli: Callable[..., CliResult], values, folder: Path, monkeypatch, *op
     return Ending(
         code=result.code,
         messages=result.err.replace(str(folder), "."),
-        printed={k: v for k, v in json.loads(result.out or "{}").items() if k not in CURATOR_ONLY},
+        printed={
+            k: v for k, v in json.loads((result.out or "{}").replace(str(folder), ".")).items() if k not in CURATOR_ONLY
+        },
         public=public_files(Path("out")),
         names=tuple(sorted(str(path) for path in Path("out").rglob("*"))),
         charges=tuple((c.epsilon, c.alpha, c.rounding, c.mechanism, c.purpose) for c in charges),
@@ -198,7 +200,7 @@ def ending(cli: Callable[..., CliResult], values, folder: Path, monkeypatch, *op
         (("--cost-target", "derived"), 0, 1),
         (("--cost-target", "forecast", "--forecast-cost", "5900"), 0, 1),
         (("--solver", "ipopt", "--method", "bisection"), 0, 2),
-        (("--cost-target", "forecast", "--forecast-cost", "1e9", "--beta", "1"), 3, 1),
+        (("--cost-target", "forecast", "--forecast-cost", "1e9", "--beta", "1$/h"), 3, 1),
         (("--epsilon", "9"), 2, 0),
     ],
     ids=["private", "derived", "forecast", "ipopt and bisection", "unreachable", "over budget"],

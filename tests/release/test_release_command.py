@@ -27,7 +27,7 @@ from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 FIELDS = {
     "case", "field", "epsilon", "alpha", "alpha_unit", "beta", "method", "simulation", "status", "cost_target", "cost_target_mode",
     "cost_target_error", "cost", "cost_error", "cost_spread", "delta", "optimisations", "seconds", "certificate", "data_set",
-    "files", "curator",
+    "files", "curator", "schema", "units",
 }  # fmt: skip
 CURATOR_FIELDS = {"distance_noisy", "distance_highpoint", "distance_released", "highpoint_cost_error"}
 
@@ -40,13 +40,15 @@ def run(cli, case, out, *options):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_simulation_ends_verified_and_keeps_its_cost(cli, tmp_path, seed):
-    report = run(cli, "veil9", tmp_path / "out", "--seed", seed, "--alpha", "0.2")
+    report = run(cli, "veil9", tmp_path / "out", "--seed", seed, "--alpha", "0.2pu")
     assert set(report) == FIELDS and set(report["curator"]) == CURATOR_FIELDS
     assert report["status"] == "verified" and report["simulation"] is True
     assert abs(report["cost_error"]) <= 0.01
     assert sorted(report["files"]) == [
         "curator/demands.csv", "curator/draw.json", "curator/report.html", "curator/report.json", "simulation/card.html",
-        "simulation/card.yaml", "simulation/certificate.yaml", "simulation/network.m", "simulation/registry.yaml",
+        "simulation/card.yaml", "simulation/certificate.yaml", "simulation/network.m", "simulation/proofs/planar-laplace.md",
+        "simulation/proofs/profile.md", "simulation/proofs/release.md", "simulation/proofs/scalar-laplace.md",
+        "simulation/registry.yaml",
     ]  # fmt: skip
     written = load_case(str(tmp_path / "out" / "simulation" / "network.m"))
     assert optimum(written).cost == pytest.approx(report["cost"], rel=1e-6)
@@ -76,7 +78,7 @@ def test_the_same_seed_gives_the_same_files(cli, tmp_path):
 def test_a_release_without_seed_is_private_and_new_each_time(cli, tmp_path):
     reports = [
         run(cli, "veil9", tmp_path / "one", "--alpha", "2MVA", "--budget", "3"),
-        run(cli, "veil9", tmp_path / "two", "--alpha", "2MVA"),
+        run(cli, "veil9", tmp_path / "two", "--alpha", "2MVA", "--yes"),
     ]
     assert all(not report["simulation"] for report in reports)
     assert [report["data_set"]["draws"] for report in reports] == [2, 4]
@@ -98,7 +100,19 @@ def test_the_release_has_the_format_of_its_source(cli, tmp_path, token, name):
 
 
 def test_bounded_demands(cli, tmp_path):
-    run(cli, "veil9", tmp_path / "out", "--seed", 0, "--alpha", "0.5", "--demand-bounds", "nonnegative", "--beta", "5%")
+    run(
+        cli,
+        "veil9",
+        tmp_path / "out",
+        "--seed",
+        0,
+        "--alpha",
+        "0.5pu",
+        "--demand-bounds",
+        "nonnegative",
+        "--beta",
+        "5%",
+    )
     assert load_case(str(tmp_path / "out/simulation/network.m")).values.reveal().real.min() >= -1e-6
 
 
@@ -176,14 +190,14 @@ def test_a_cost_that_does_not_exist_cannot_be_declared_public(cli, tmp_path):
 
 def test_true_values_that_cannot_be_served_make_no_difference(cli, tmp_path):
     """Whether O(d°) exists is a secret too: such a case is released like any other."""
-    report = run(cli, short_of_supply(tmp_path), tmp_path / "out", "--seed", 1, "--beta", "10")
+    report = run(cli, short_of_supply(tmp_path), tmp_path / "out", "--seed", 1, "--beta", "10$/h")
     assert report["status"] == "verified" and abs(report["cost"] - report["cost_target"]) <= 10
 
 
 def test_demands_that_are_all_zero_have_no_distances(cli, tmp_path):
     source = tmp_path / "zero.m"
     source.write_text(resolve_case("veil2").read_text().replace("\t60\t20\t", "\t0\t0\t"))
-    options = ("--sites", tmp_path / "sites.txt", "--seed", 2, "--alpha", "1MVA", "--beta", "500")
+    options = ("--sites", tmp_path / "sites.txt", "--seed", 2, "--alpha", "1MVA", "--beta", "500$/h")
     (tmp_path / "sites.txt").write_text("2\n")
     report = run(cli, source, tmp_path / "out", *options)
     assert report["status"] == "verified"
@@ -207,7 +221,7 @@ def test_a_cost_of_zero_made_by_noise_is_no_fault_of_the_input(monkeypatch):
     """A share of zero is no band: then there is no release, or, on a retreat, no such aim."""
     case = load_case("veil2")
     settings = ReleaseSettings(
-        epsilon="1", alpha="0.1", beta=Tolerance.parse("1%"), target=CostTargetSettings(mode=CostTargetMode.DERIVED)
+        epsilon="1", alpha="0.1pu", beta=Tolerance.parse("1%"), target=CostTargetSettings(mode=CostTargetMode.DERIVED)
     )
     prepared = prepare(PublicCase.of(case), solver="ipopt")
     draw = Draw(noisy=simulate_laplace(case.values, epsilon=1.0, alpha=0.1, seed=1))
@@ -216,14 +230,14 @@ def test_a_cost_of_zero_made_by_noise_is_no_fault_of_the_input(monkeypatch):
         target.aim(prepared, draw, settings)
     aim = target.Aim(target=settings.beta.around(300.0, CostTargetMode.PRIVATE), error=None)
     assert [other.target.value for other in target.retreats(prepared, draw, aim, settings)] == [150.0, 75.0]
-    amount = replace(settings, beta=Tolerance.parse("50"))
+    amount = replace(settings, beta=Tolerance.parse("50$/h"))
     assert target.aim(prepared, draw, amount).target.value == 0.0
     assert [other.target.value for other in target.retreats(prepared, draw, aim, amount)] == [150.0, 75.0, 0.0]
 
 
 @pytest.mark.nesta
 @pytest.mark.parametrize("name", ["case14_ieee", "case30_fsr", "case57_ieee", "case89_pegase"])
-@pytest.mark.parametrize("alpha", ["0.1", "1"])
+@pytest.mark.parametrize("alpha", ["0.1pu", "1pu"])
 def test_nesta_releases_end_verified(cli, tmp_path, name, alpha):
     report = run(cli, nesta(name), tmp_path / "out", "--seed", 7, "--alpha", alpha)
     assert report["status"] == "verified" and abs(report["cost_error"]) <= 0.01

@@ -23,7 +23,9 @@ from gridveil.sectors.registry import load_case, sector_of
 from gridveil.sectors.series_table import SeriesCase, SeriesLayout, site_names
 from gridveil.service import series as series_module
 from gridveil.service.account import LedgerAccount, NoAccount
+from gridveil.service.guards import confirm_all, confirm_nothing
 from gridveil.service.prepare import PublicCase, prepare
+from gridveil.service.publication import UNSTATED
 from gridveil.service.registry_document import RegistryFacts, registry_document
 from gridveil.service.release import repaired
 from gridveil.service.series import release_series
@@ -34,7 +36,7 @@ from gridveil.service.series_store import SeriesStore
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
 DERIVED = CostTargetSettings(mode=CostTargetMode.DERIVED)
-RELEASE = ReleaseSettings(epsilon="1", alpha="0.02", beta=Tolerance.parse("1%"), seed=3, target=DERIVED)
+RELEASE = ReleaseSettings(epsilon="1", alpha="0.02pu", beta=Tolerance.parse("1%"), seed=3, target=DERIVED)
 HOUR = SeriesSettings(release=RELEASE, protects=Protects.HOUR)
 PROFILE = SeriesSettings(release=RELEASE, protects=Protects.PROFILE, basis="hours")
 SCALES = (0.7, 1.0, 60.0, 0.85)
@@ -224,9 +226,9 @@ def begun(tmp_path, settings, ledger, **options):
     store = SeriesStore(tmp_path / "curator", curator, settings)
     account = LedgerAccount(ledger)
     reuse = store.load(account) if store.exists else None
-    made = release_series(
-        series, settings, account, workers=1, reuse=reuse, keep=store.keep, announce=store.announce, **options
-    )
+    confirm = confirm_all if store.exists else confirm_nothing
+    hooks = {"keep": store.keep, "announce": store.announce, "confirm": confirm}
+    made = release_series(series, settings, account, workers=1, reuse=reuse, **hooks, **options)
     return made, store
 
 
@@ -313,10 +315,11 @@ def test_public_folders_of_two_truths_with_the_same_draws_are_byte_identical(tmp
         folder = tmp_path / str(number)
         curator = SeriesCurator(case, series.hours)
         publish_series(made, curator, folder, simulation_as_public=False, card_page=series_page)
-        public = sorted((folder / "public").rglob("*"))
+        public = [path for path in sorted((folder / "public").rglob("*")) if path.is_file()]
         contents.append({path.name: path.read_bytes() for path in public})
+    notes = {path.name for path in (folder / "public" / "proofs").iterdir()}
     cards = {"card.html", "card.yaml", "registry.yaml"}
-    assert cards | {"hours.csv", "network.m", "series.parquet"} == set(contents[0])
+    assert notes and cards | {"hours.csv", "network.m", "series.parquet"} == set(contents[0]) - notes
     assert all(files == contents[0] for files in contents)
 
 
@@ -371,7 +374,9 @@ def test_the_cards_of_a_series_say_the_same_in_three_files(tmp_path, protects):
 def facts_like(made) -> RegistryFacts:
     texts = dict.fromkeys(("slug", "name", "data_domain", "unit", "unit_details", "composition", "software"), "x")
     lists = {"description": ["x"], "unprotected": ["x"], "mechanisms": [made.draw.mechanism]}
-    return RegistryFacts(**texts, **lists, parameters={"epsilon": 1.0, "delta": 0.0}, is_first=True)
+    return RegistryFacts(
+        **texts, **lists, parameters={"epsilon": 1.0, "delta": 0.0}, is_first=True, alpha=1.0, publication=UNSTATED
+    )
 
 
 def keys(document: object, above: str = "") -> set[str]:

@@ -19,7 +19,7 @@ EVIL = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def found():
-    grid = ExploreGrid(alphas=("0.01", "0.1"), epsilons=("0.5", "1"), betas=("1%", "10%"), seeds=2)
+    grid = ExploreGrid(alphas=("0.01pu", "0.1pu"), epsilons=("0.5", "1"), betas=("1%", "10%"), seeds=2)
     exploration = explore_public(load_case("veil2"), grid)
     first = replace(exploration.rows[0], verified=1, failures={f"{EVIL} failed": 1})
     lost = replace(exploration.rows[1], verified=0, failures={"x": 2}, distance_released=None, cost_error=None)
@@ -65,7 +65,7 @@ def test_the_page_works_in_a_browser_and_escapes_names(found, tmp_path):
 
 
 def test_the_page_of_a_usual_exploration_opens_fits_and_clicks(tmp_path):
-    grid = ExploreGrid(alphas=("0.02", "0.1", "0.5"), epsilons=("1",), betas=("1%", "5%"), seeds=4)
+    grid = ExploreGrid(alphas=("0.02pu", "0.1pu", "0.5pu"), epsilons=("1",), betas=("1%", "5%"), seeds=4)
     path = tmp_path / "explore.html"
     path.write_text(explore_page(explore_public(load_case("veil9"), grid)))
     assert check_page(path, "explore-veil9", tmp_path) > 0

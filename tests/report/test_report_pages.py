@@ -38,7 +38,7 @@ from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 SECRET = "Contains true demands. Do not share."
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
 SETTINGS = ReleaseSettings(
-    epsilon="1", alpha="0.1", beta=Tolerance.parse("2%"),
+    epsilon="1", alpha="0.1pu", beta=Tolerance.parse("2%"),
     target=CostTargetSettings(mode=CostTargetMode.FORECAST, forecast=5900.0),
 )  # fmt: skip
 
@@ -149,7 +149,7 @@ def test_the_card_page_comes_from_card_yaml_alone_and_names_stay_with_the_curato
     assert result.code == 0 and {"curator/report.html", "simulation/card.html"} <= set(json.loads(result.out)["files"])
     assert "<td>Mill Lane &lt;script&gt; (4)</td>" in (tmp_path / "out" / "curator" / "report.html").read_text()
     folder = tmp_path / "out" / "simulation"
-    assert not [path for path in folder.iterdir() if b"Mill" in path.read_bytes()]
+    assert not [path for path in folder.rglob("*") if path.is_file() and b"Mill" in path.read_bytes()]
     page = (folder / "card.html").read_text()
     assert page == card_page(yaml.safe_load((folder / "card.yaml").read_text()))
     assert "SIMULATION, NOT PRIVATE" in page and SECRET not in page
@@ -167,9 +167,9 @@ def test_equal_noisy_demands_give_equal_public_folders_with_their_page(tmp_path)
         made = make_release(one, SETTINGS, NoAccount(), reuse=Draw(noisy=noisy))
         publish(made, one, tmp_path / name, simulation_as_public=False, card_page=card_page)
         public = tmp_path / name / "public"
-        folders.append({path.name: path.read_bytes() for path in sorted(public.iterdir())})
+        folders.append({path.name: path.read_bytes() for path in sorted(public.rglob("*")) if path.is_file()})
         reports.append(curator_page(made, one, ledger=None, places=Places()))
-    assert set(folders[0]) == {"network.m", "card.yaml", "card.html", "registry.yaml", "certificate.yaml"}
+    assert {"network.m", "card.yaml", "card.html", "registry.yaml", "certificate.yaml", "release.md"} <= set(folders[0])
     assert folders[0] == folders[1] and reports[0] != reports[1]
 
 
@@ -184,7 +184,9 @@ def test_a_release_survives_pages_that_cannot_be_made(cli, tmp_path, monkeypatch
     assert result.code == 0 and report["status"] == "verified"
     assert report["files"] == [
         "curator/demands.csv", "curator/draw.json", "curator/report.json", "simulation/card.yaml",
-        "simulation/certificate.yaml", "simulation/network.m", "simulation/registry.yaml",
+        "simulation/certificate.yaml", "simulation/network.m", "simulation/proofs/planar-laplace.md",
+        "simulation/proofs/profile.md", "simulation/proofs/release.md", "simulation/proofs/scalar-laplace.md",
+        "simulation/registry.yaml",
     ]  # fmt: skip
     assert result.err.count("\n") == 2 and "the curator's report could not be created (ValueError)" in result.err
     assert "4321" not in result.err and "ACME" not in result.err

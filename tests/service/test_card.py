@@ -21,6 +21,7 @@ from gridveil.sectors.registry import load_case, sector_of
 from gridveil.service.account import LedgerAccount, NoAccount
 from gridveil.service.budget import ledger_of
 from gridveil.service.card import GIVEN_COST, NO_PROMISE, PURE, SIMULATION_NOTICE, card
+from gridveil.service.guards import confirm_all
 from gridveil.service.publish import publish
 from gridveil.service.release import Release, make_release
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
@@ -97,7 +98,8 @@ def release(case) -> Callable[..., Release]:
     def make(mode: CostTargetMode, seed: int | None = None) -> Release:
         target = CostTargetSettings(mode=mode, forecast=case_cost(case) if mode is FORECAST else None)
         settings = ReleaseSettings(epsilon="1", alpha="0.1MVA", beta=Tolerance.parse("1%"), target=target, seed=seed)
-        return make_release(case, settings, NoAccount() if seed is not None else LedgerAccount(ledger))
+        account = NoAccount() if seed is not None else LedgerAccount(ledger)
+        return make_release(case, settings, account, confirm=confirm_all)
 
     return make
 
@@ -230,7 +232,9 @@ def test_card_yaml_is_the_card(release, case, tmp_path):
     made = release(PRIVATE)
     entry_of(made, case, tmp_path / "out")
     written = (tmp_path / "out" / "public" / "card.yaml").read_text()
-    assert yaml.safe_load(written) == card(made.public)
+    stated = yaml.safe_load(written)
+    assert [one["file"] for one in stated.pop("files")][:2] == ["certificate.yaml", "network.m"]
+    assert stated == card(made.public)
     assert written.index("in_plain_words") < written.index("epsilon:")
 
 

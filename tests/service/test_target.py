@@ -45,7 +45,7 @@ def test_an_estimate_of_nothing_is_no_release_and_not_the_user_s_mistake(drawn, 
     monkeypatch.setattr("gridveil.service.target.derived_cost", lambda *_: 0.0)
     with pytest.raises(NoReleaseError, match="came out at zero"):
         aim(*drawn, settings(mode))
-    assert aim(*drawn, settings(mode, beta=Tolerance.parse("50"))).target.beta == 50.0
+    assert aim(*drawn, settings(mode, beta=Tolerance.parse("50$/h"))).target.beta == 50.0
 
 
 def test_a_share_of_a_negative_cost_is_one_of_its_size(drawn, monkeypatch):
@@ -71,7 +71,7 @@ def test_a_private_estimate_of_nothing_is_no_release_either(drawn, monkeypatch):
 def test_retreats_without_a_meaning_are_left_out(drawn, monkeypatch):
     monkeypatch.setattr("gridveil.service.target.derived_cost", lambda *_: -2000.0)
     first = Aim(target=SHARE.around(2000.0, CostTargetMode.PRIVATE), error=None)
-    shared, stated = (settings(CostTargetMode.PRIVATE, beta=beta) for beta in (SHARE, Tolerance.parse("50")))
+    shared, stated = (settings(CostTargetMode.PRIVATE, beta=beta) for beta in (SHARE, Tolerance.parse("50$/h")))
     assert [one.target.value for one in retreats(*drawn, first, shared)] == [-1000.0, -2000.0]
     assert [one.target.value for one in retreats(*drawn, first, stated)] == [0.0, -1000.0, -2000.0]
 
@@ -119,7 +119,7 @@ def test_gas_has_a_public_cost_that_beta_is_no_share_of_less_than(gas):
     )
     assert band_around(gas, stated, 0.0).beta == pytest.approx(0.01 * SMALL * gas.cost_scale.value)
     assert band_around(gas, stated, 7.0).beta == 0.07
-    assert band_around(gas, replace(stated, beta=Tolerance.parse("0.3")), 0.0).beta == 0.3
+    assert band_around(gas, replace(stated, beta=Tolerance.parse("0.3kg/s")), 0.0).beta == 0.3
 
 
 def test_the_scale_is_made_from_public_data_alone():

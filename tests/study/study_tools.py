@@ -45,7 +45,13 @@ beta = {beta}
 
 def write_study(path: Path, *, networks=("veil2", "veil9"), more: str = "", **settings: object) -> Path:
     """Write a study file; settings are put in as TOML values."""
-    values = {"name": "tiny", "methods": ["bisection", "auto"], "seeds": 3, "alpha": [0.1], "beta": ["1%"]} | settings
+    values = {
+        "name": "tiny",
+        "methods": ["bisection", "auto"],
+        "seeds": 3,
+        "alpha": ["0.1pu"],
+        "beta": ["1%"],
+    } | settings
     text = {key: value if key == "name" else json.dumps(value) for key, value in values.items()}
     listed = "\n".join(f'[[network]]\ncase = "{case}"' for case in networks)
     path.write_text(STUDY.format(networks=f"{listed}\n{more}", **text))

@@ -26,8 +26,8 @@ from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
 from gridveil.study.explore import ExploreGrid, explore_public, explore_simulated, simulated_demand
 
-GRID = ExploreGrid(alphas=("0.05", "0.2"), epsilons=("1", "2"), betas=("0.5%", "20%"), seeds=2)
-OPTIONS = ("--alpha", "0.05,0.2", "--beta", "1%", "--seeds", "2")
+GRID = ExploreGrid(alphas=("0.05pu", "0.2pu"), epsilons=("1", "2"), betas=("0.5%", "20%"), seeds=2)
+OPTIONS = ("--alpha", "0.05pu,0.2pu", "--beta", "1%", "--seeds", "2")
 
 
 def three_bus(loads: tuple[float, float]) -> str:
@@ -83,7 +83,7 @@ def test_failed_runs_are_counted_by_reason(monkeypatch):
         return replace(result, d=None, cost=math.nan, ending=Ending.NO_BRACKET) if len(calls) % 3 else result
 
     monkeypatch.setitem(METHODS, "auto", flaky)
-    grid = ExploreGrid(alphas=("0.1",), epsilons=("1",), betas=("1%",), seeds=6)
+    grid = ExploreGrid(alphas=("0.1pu",), epsilons=("1",), betas=("1%",), seeds=6)
     (row,) = explore_public(load_case("veil2"), grid).rows
     assert (row.runs, row.verified, row.failures) == (6, 2, {Ending.NO_BRACKET.value: 4})
     monkeypatch.setitem(METHODS, "auto", lambda *a: replace(real(*a), d=None, ending=Ending.NO_HIGHPOINT))
@@ -155,9 +155,9 @@ def test_two_files_that_differ_in_demands_alone_give_the_same_rows(cli, tmp_path
 def test_true_demands_are_refused_with_what_they_would_cost(cli, monkeypatch):
     """30 draws: at α = 0.01 they cost 10·(1 + 0.1 + 0.01), at α = 1 a hundred times that."""
     monkeypatch.setattr(gridveil.sectors.registry, "load_case", None)
-    result = cli("explore", "veil9", "--demands", "true", "--alpha", "0.01,0.1,1")
+    result = cli("explore", "veil9", "--demands", "true", "--alpha", "0.01pu,0.1pu,1pu")
     assert (result.code, result.out) == (2, "")
-    assert "30 draws" in result.err and "ε = 11.1 at α = 0.01 (ε = 1110 at α = 1)" in result.err
+    assert "30 draws" in result.err and "ε = 11.1 at α = 0.01pu (ε = 1110 at α = 1pu)" in result.err
     assert "--demands simulated" in result.err and result.err.count("\n") == 1
 
 
@@ -168,7 +168,7 @@ def test_a_file_is_not_taken_for_public(cli, tmp_path):
     assert result.code == 2 and "taken for secret" in result.err
 
 
-@pytest.mark.parametrize("wrong", [("--alpha", "0"), ("--epsilon", ","), ("--beta", "x"), ("--seeds", "0")])
+@pytest.mark.parametrize("wrong", [("--alpha", "0pu"), ("--epsilon", ","), ("--beta", "x"), ("--seeds", "0")])
 def test_a_grid_that_cannot_be_tried_is_refused(cli, wrong):
     result = cli("explore", "veil2", *wrong)
     assert result.code == 2 and result.err.startswith("gridveil: ")
@@ -181,6 +181,6 @@ def test_simulated_on_request(cli):
 
 def test_exploring_gas():
     case = load_case("veilgas")
-    grid = ExploreGrid(alphas=("0.5",), epsilons=("1",), betas=("5%",), seeds=2)
+    grid = ExploreGrid(alphas=("0.5pu",), epsilons=("1",), betas=("5%",), seeds=2)
     (row,) = explore_simulated(case.network, case.field, "gas", grid).rows
     assert row.verified == 2 and row.cost_error.high <= 0.05

@@ -15,7 +15,7 @@ from gridveil.study.toml_table import read_toml
 
 
 def test_a_study_says_what_it_means(tmp_path):
-    more = '[[grid]]\nalpha = [0.1, 2]\nbeta = ["10%", 0.001, "1 %"]\n[limits]\ntask_seconds = 5\nworkers = 3'
+    more = '[[grid]]\nalpha = ["0.1pu", "2pu"]\nbeta = ["10%", "0.1%", "1 %"]\n[limits]\ntask_seconds = 5\nworkers = 3'
     study = read_study(write_study(tmp_path / "s.toml", more=more, seeds=[4, 2, 4]))
     assert study.cells == tuple(
         Setting(alpha=alpha, beta=beta)
@@ -30,14 +30,14 @@ def test_a_study_says_what_it_means(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"alpha": [-0.1]}, "s.toml: grid 1: alpha must be a positive number, not -0.1"),
-        ({"alpha": [True]}, "alpha must be a positive number, not True"),
-        ({"alpha": ["0.1"]}, "alpha must be a positive number"),
+        ({"alpha": ["-0.1pu"]}, "s.toml: grid 1: alpha must be a positive number with its unit"),
+        ({"alpha": [True]}, "alpha must be a positive number with its unit"),
+        ({"alpha": [0.1]}, "alpha 0.1 must be per unit of each network's base, in quotes: write '0.1pu'"),
         ({"alpha": 0.1}, "alpha must be a list that is not empty"),
         ({"alpha": []}, "alpha must be a list that is not empty"),
         ({"beta": []}, "beta must be a list that is not empty"),
-        ({"beta": ["1"]}, "beta must be shares of the cost, such as '1%' or 0.01, not '1'"),
-        ({"beta": [1]}, "beta must be shares"),
+        ({"beta": ["1"]}, "beta must be shares of the cost with their sign, such as '1%', not '1'"),
+        ({"beta": [0.01]}, "beta must be shares"),
         ({"beta": ["nan%"]}, "beta must be shares"),
         ({"beta": ["much%"]}, "beta must be shares"),
         ({"methods": []}, "methods must be a list"),
@@ -58,7 +58,7 @@ def test_a_study_says_what_it_means(tmp_path):
         ({"more": "colour = 1"}, "network 2: unknown key 'colour'; known are case, label, preset"),
         ({"more": "[limits]\ntask_seconds = 0"}, "limits: task_seconds must be a positive number"),
         ({"more": "[limit]\ntask_seconds = 1"}, "unknown key 'limit'"),
-        ({"more": "[[grid]]\nalpha = [inf]\nbeta = [0.1]"}, "grid 2: alpha must be a positive number, not inf"),
+        ({"more": "[[grid]]\nalpha = [inf]\nbeta = [0.1]"}, "grid 2: alpha must be a positive number with its unit"),
         ({"more": "[[grid]]\nbeta = [0.1]"}, "grid 2: alpha is missing"),
         ({"more": "nonsense"}, "is not a TOML file"),
         ({"more": "deep = " + "[" * 3000}, "nests too deep"),

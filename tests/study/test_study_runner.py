@@ -38,7 +38,7 @@ def entry(case: str) -> NetworkEntry:
 
 
 def test_rows_hold_what_a_computation_by_hand_gives(tmp_path):
-    study = read_study(write_study(tmp_path / "s.toml", networks=("veil9",), alpha=[1.0], seeds=[0, 5]))
+    study = read_study(write_study(tmp_path / "s.toml", networks=("veil9",), alpha=["1pu"], seeds=[0, 5]))
     run_study(study, tmp_path / "s.sqlite", HERE)
     frame = read_outcomes(tmp_path / "s.sqlite").set_index(["method", "seed"])
     case = load_case("veil9")

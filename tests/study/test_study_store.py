@@ -100,7 +100,7 @@ def test_a_task_has_one_row_and_sessions_add_up(tmp_path, study):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"alpha": [0.1, 1.0]}, r"other settings \(cells\)"),
+        ({"alpha": ["0.1pu", "1pu"]}, r"other settings \(cells\)"),
         ({"methods": ["auto"], "name": "other"}, r"other settings \(name, methods\)"),
         ({"networks": ("veil9",)}, r"networks that the study no longer names \(veil2\)"),
         ({"seeds": 2}, "seeds that the study no longer names"),

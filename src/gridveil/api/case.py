@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gridveil.api.choices import Number, choose, exact_number, listed, tolerance_text
 from gridveil.api.explored import ExploreResult
@@ -16,10 +16,18 @@ from gridveil.api.released import ReleaseResult
 from gridveil.api.series import SeriesResult
 from gridveil.api.solved import SolveResult, solve_case
 from gridveil.core.band import Tolerance
-from gridveil.core.choices import CostTargetMode, DemandBounds, Formulation, Protects
+from gridveil.core.choices import (
+    DEFAULT_ALPHA,
+    DEFAULT_BETA,
+    DEFAULT_EPSILON,
+    CostTargetMode,
+    DemandBounds,
+    Formulation,
+    Protects,
+)
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.methods import Method, Solver
-from gridveil.core.secret_choice import REFERENCE_ALPHA, demand_alpha, split_off_demand, stated_secrets
+from gridveil.core.secret_choice import SecretChoice, demand_alpha, split_off_demand, stated_secrets
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.mechanisms import LAPLACE
@@ -30,8 +38,10 @@ from gridveil.sectors.registry import describe_case, sector_of
 from gridveil.sectors.series_table import named_series, series_of
 from gridveil.sectors.view import Frames
 from gridveil.service.account import LedgerAccount, NoAccount
-from gridveil.service.budget import ledger_of
-from gridveil.service.prepare import PublicCase
+from gridveil.service.budget import ledger_to_charge, registered_ledger
+from gridveil.service.guards import Confirm, confirm_all, confirm_nothing, refuse_wrong_units
+from gridveil.service.preflight import RUNS, SECONDS, Preflight, preflight
+from gridveil.service.prepare import PublicCase, prepare
 from gridveil.service.publish import CURATOR
 from gridveil.service.release import make_release, refuse_share_of_nothing
 from gridveil.service.reuse import kept_promise, load_draw
@@ -92,7 +102,7 @@ class GridCase:
     def release(
         self,
         *,
-        beta: str,
+        beta: str = DEFAULT_BETA,
         epsilon: Number | None = None,
         alpha: Number | None = None,
         seed: int | None = None,
@@ -109,71 +119,97 @@ class GridCase:
         solver: Solver | str = Solver.STRUCTURED,
         demand_bounds: DemandBounds | str = DemandBounds.NONE,
         time_limit: float | None = None,
+        confirm: bool = False,
         secret: str | Mapping[str, str] | None = None,
     ) -> ReleaseResult:
         """Release the case with private demands that are feasible at a cost near the target: see ``gridveil release --help``.
 
-        ``epsilon`` and ``alpha`` ("10MVA", or per unit) are the promise; ``beta`` is a share ("1%") or an amount ("250").
-        Draws are charged to the data set's ledger, which ``budget`` creates; a ``seed`` makes a simulation that protects
-        nobody. ``reuse`` takes the noise of an earlier release, its folder, or one of ``draws``, at no cost, and with it the
-        promise. Nothing but the ledger is written: ``save(folder)`` of the result does that. ``secret`` states what is hidden
-        and how far, instead of ``alpha``: {"demand": "0.1MVA", "cost": "2$/MWh", "limit": "20MVA", "impedance": "5%"}.
+        ``epsilon`` (1) and ``alpha`` ("0.1pu", or an amount such as "10MVA") are the promise; ``beta`` is a share ("1%") or an
+        amount ("250$/h"). Draws are charged to the data set's ledger, which ``budget`` creates; a ``seed`` makes a simulation
+        that protects nobody. ``confirm`` answers beforehand what the command line would ask: an α larger than most demands, or
+        a further draw on the same data. ``reuse`` takes the noise of an earlier release, its folder, or one of ``draws``, at no
+        cost, and with it the promise. Nothing but the ledger is written: ``save(folder)`` of the result does that. ``secret``
+        states what is hidden and how far, instead of ``alpha``: {"demand": "0.1MVA", "cost": "2$/MWh", "limit": "20MVA",
+        "impedance": "5%"}.
         """
-        mode = choose(CostTargetMode, cost_target, "the cost target")
-        if mode is CostTargetMode.PUBLIC:
-            raise InputError("a public cost target must be declared: use declare_cost_public=True instead")
         loss, distance = (None if stated is None else exact_number(stated) for stated in (epsilon, alpha))
         if secret is not None and distance is not None:
             raise InputError("secret states what is hidden and how far; leave out alpha")
         demand_alone, secrets = split_off_demand(stated_secrets(secret))
         distance = distance or demand_alone
-        if reuse is None and (loss is None or (distance is None and not secrets)):
-            raise InputError("a release needs epsilon and alpha; give, for example, epsilon=1, alpha='10MVA'")
         # What is stated badly is told before a ledger is made or opened.
-        settings = ReleaseSettings(
-            epsilon=loss or "1",
-            alpha=distance or "1",
-            beta=Tolerance.parse(tolerance_text(beta)),
-            target=CostTargetSettings(
-                mode=CostTargetMode.PUBLIC if declare_cost_public else mode,
-                forecast=forecast_cost,
-                share=None if cost_share is None else exact_number(cost_share),
-            ),
+        settings = _settings(
+            loss,
+            distance,
+            beta,
+            cost_target=cost_target,
+            forecast_cost=forecast_cost,
+            cost_share=cost_share,
+            declare_cost_public=declare_cost_public,
             mechanism=mechanism,
             seed=seed,
-            method=choose(Method, method, "the method"),
-            solver=choose(Solver, solver, "the solver"),
-            demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
+            method=method,
+            solver=solver,
+            demand_bounds=demand_bounds,
             time_limit=time_limit,
             secrets=secrets,
         )
         case = with_secrets(self.case, secrets)
-        refuse_share_of_nothing(PublicCase.of(case), settings)
+        public = PublicCase.of(case)
+        prepared = prepare(public, solver=settings.solver.value, bounds=settings.demand_bounds)
+        refuse_wrong_units(prepared, settings)
+        refuse_share_of_nothing(public, settings)
+        asked = confirm_all if confirm else confirm_nothing
         curator, book = Curator(case), None
         if seed is None:
-            reference = (demand_alpha(secrets) or REFERENCE_ALPHA) if secrets else distance
-            book = self._ledger(ledger, reference, budget, dataset)
+            book = self._ledger(ledger, settings, budget, dataset, asked)
         draw = self._reused(reuse, curator, book)
         if draw is not None:
             paid_loss, paid_distance = kept_promise(draw, case.field, book, loss, distance)
             settings = replace(settings, epsilon=paid_loss, alpha=paid_distance)
         account = NoAccount() if book is None else LedgerAccount(book)
         try:
-            made = make_release(case, settings, account, reuse=draw, keep=self._keep)
+            made = make_release(case, settings, account, reuse=draw, keep=self._keep, prepared=prepared, confirm=asked)
             return ReleaseResult(made, case, self.source, book)
-        except NoReleaseError as error:
+        except (NoReleaseError, KeyboardInterrupt) as error:
             if self.draws:
                 error.add_note("the draw is kept: release(…, reuse=case.draws[-1]) uses it again at no cost")
             raise
+
+    def preflight(
+        self,
+        *,
+        beta: str = DEFAULT_BETA,
+        epsilon: Number | None = None,
+        alpha: Number | None = None,
+        seed: int | None = None,
+        ledger: AnyPath | Ledger | None = None,
+        budget: Number | None = None,
+        dataset: str | None = None,
+        runs: int = RUNS,
+        seconds: float = SECONDS,
+        **choices: Any,
+    ) -> Preflight:
+        """Look at a release before it is drawn, as ``gridveil release --check`` does: nothing is charged or made.
+
+        Takes the arguments of ``release``, and the number of simulated releases and the seconds that they may take. The
+        result is for the curator: it may name true demands.
+        """
+        loss, distance = (None if stated is None else exact_number(stated) for stated in (epsilon, alpha))
+        settings = _settings(loss, distance, beta, seed=seed, **choices)
+        path = ledger.path if isinstance(ledger, Ledger) else ledger
+        book = None if seed is not None else registered_ledger(self.case, name=dataset, path=path)
+        cap = None if budget is None else exact_number(budget)
+        return preflight(self.case, settings, book, cap=cap, runs=runs, seconds=seconds)
 
     def release_series(
         self,
         frame: pd.DataFrame | str,
         *,
         protects: Protects | str,
-        epsilon: Number,
-        alpha: Number,
-        beta: str,
+        epsilon: Number = DEFAULT_EPSILON,
+        alpha: Number = DEFAULT_ALPHA,
+        beta: str = DEFAULT_BETA,
         basis: str | None = None,
         noise: str | None = None,
         delta: Number | None = None,
@@ -189,6 +225,7 @@ class GridCase:
         solver: Solver | str = Solver.STRUCTURED,
         demand_bounds: DemandBounds | str = DemandBounds.NONE,
         workers: int = 1,
+        confirm: bool = False,
     ) -> SeriesResult:
         """Release hourly demands, timestamp × site, long or wide: see ``gridveil release --help`` and the guide to series.
 
@@ -225,8 +262,10 @@ class GridCase:
         store = None if folder is None else SeriesStore(Path(folder) / CURATOR, curator, settings)
         begun = store is not None and store.exists
         account: LedgerAccount | NoAccount = NoAccount()
+        asked = confirm_all if confirm or begun else confirm_nothing
         if seed is None:
-            account = LedgerAccount(self._ledger(ledger, alpha, None if begun else budget, dataset, chosen))
+            cap = None if begun else budget
+            account = LedgerAccount(self._ledger(ledger, settings.release, cap, dataset, asked, chosen))
         made = release_series(
             series,
             settings,
@@ -235,13 +274,14 @@ class GridCase:
             reuse=store.load(account) if store is not None and begun else None,
             keep=(lambda draw: None) if store is None else store.keep,
             announce=(lambda: None) if store is None else store.announce,
+            confirm=asked,
         )
         return SeriesResult(made, curator, None if folder is None else Path(folder))
 
     def explore(
         self,
         *,
-        alpha: Number | Iterable[Number] = ("0.01", "0.1", "1"),
+        alpha: Number | Iterable[Number] = ("0.01pu", "0.1pu", "1pu"),
         epsilon: Number | Iterable[Number] = "1",
         beta: str | Iterable[str] = ("0.1%", "1%", "10%"),
         seeds: int = 10,
@@ -268,16 +308,16 @@ class GridCase:
     def _ledger(
         self,
         ledger: AnyPath | Ledger | None,
-        alpha: Number | None,
+        settings: ReleaseSettings,
         budget: Number | None,
         dataset: str | None,
+        confirm: Confirm,
         protects: Protects = Protects.PROFILE,
     ) -> Ledger:
         """Return the ledger of the data set; a given one must be the registered one."""
         path = ledger.path if isinstance(ledger, Ledger) else ledger
         cap = None if budget is None else exact_number(budget)
-        reference = None if alpha is None else exact_number(alpha)
-        return ledger_of(self.case, name=dataset, path=path, alpha=reference, cap=cap, protects=protects)
+        return ledger_to_charge(self.case, settings, confirm, name=dataset, path=path, cap=cap, protects=protects)
 
     def _reused(
         self, reuse: ReleaseResult | Draw | AnyPath | None, curator: Curator, ledger: Ledger | None
@@ -295,7 +335,10 @@ class GridCase:
         return draw
 
     def _keep(self, draw: Draw) -> None:
-        if draw not in self.draws:
+        """Keep a draw; one that is complete now takes the place of its first part."""
+        if self.draws and self.draws[-1].noisy is draw.noisy:
+            self.draws[-1] = draw
+        elif draw not in self.draws:
             self.draws.append(draw)
 
     def __repr__(self) -> str:
@@ -307,3 +350,43 @@ class GridCase:
     def _repr_html_(self) -> str:
         facts = {key.replace("_", " "): value for key, value in self.describe().items() if key != "case"}
         return facts_html(self.name, facts)
+
+
+def _settings(
+    epsilon: str | None,
+    alpha: str | None,
+    beta: str,
+    *,
+    cost_target: CostTargetMode | str = CostTargetMode.PRIVATE,
+    forecast_cost: float | None = None,
+    cost_share: Number | None = None,
+    declare_cost_public: bool = False,
+    mechanism: str = LAPLACE,
+    seed: int | None = None,
+    method: Method | str = Method.AUTO,
+    solver: Solver | str = Solver.STRUCTURED,
+    demand_bounds: DemandBounds | str = DemandBounds.NONE,
+    time_limit: float | None = None,
+    secrets: tuple[SecretChoice, ...] = (),
+) -> ReleaseSettings:
+    """Settings of one release from Python's arguments; the defaults are those of the command line."""
+    mode = choose(CostTargetMode, cost_target, "the cost target")
+    if mode is CostTargetMode.PUBLIC:
+        raise InputError("a public cost target must be declared: use declare_cost_public=True instead")
+    return ReleaseSettings(
+        epsilon=epsilon or DEFAULT_EPSILON,
+        alpha=alpha or demand_alpha(secrets) or DEFAULT_ALPHA,
+        beta=Tolerance.parse(tolerance_text(beta)),
+        target=CostTargetSettings(
+            mode=CostTargetMode.PUBLIC if declare_cost_public else mode,
+            forecast=forecast_cost,
+            share=None if cost_share is None else exact_number(cost_share),
+        ),
+        mechanism=mechanism,
+        seed=seed,
+        method=choose(Method, method, "the method"),
+        solver=choose(Solver, solver, "the solver"),
+        demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
+        time_limit=time_limit,
+        secrets=secrets,
+    )

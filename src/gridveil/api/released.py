@@ -28,6 +28,7 @@ from gridveil.report.curator_page import write_curator_page
 from gridveil.sectors.case import Case, Network
 from gridveil.sectors.registry import read_places, released_case
 from gridveil.service.card import SIMULATION_NOTICE, card
+from gridveil.service.publication import Publication
 from gridveil.service.publish import CURATOR, SIMULATION_TITLE, TITLE, destination, list_files, publish
 from gridveil.service.release import PublicRelease, Release
 from gridveil.service.summary import summary
@@ -161,11 +162,28 @@ class ReleaseResult:
         """The released network as a PyPSA network."""
         return to_pypsa(self.network, self.demand, self._title)
 
-    def save(self, folder: str | PathLike[str], *, simulation: bool = False) -> list[str]:
+    def save(
+        self,
+        folder: str | PathLike[str],
+        *,
+        simulation: bool = False,
+        publisher: str | None = None,
+        contact: str | None = None,
+        licence: str | None = None,
+        title: str | None = None,
+    ) -> list[str]:
         """Write public/ and curator/ to an empty or new folder, and return the files.
 
-        A simulation goes to simulation/ instead of public/, unless ``simulation`` insists.
+        A simulation goes to simulation/ instead of public/, unless ``simulation`` insists. The card states ``publisher``,
+        ``contact``, ``licence`` and, as ``title``, the name of the network: that of a built-in case, none of a file by default.
         """
+        built_in = self._source is not None and not Path(self._source).exists()
+        publication = Publication(
+            publisher=publisher,
+            contact=contact,
+            licence=licence,
+            network=title or (self._source if built_in else None),
+        )
         target = Path(folder)
         with destination(target):
             publish(
@@ -174,6 +192,7 @@ class ReleaseResult:
                 target,
                 simulation_as_public=simulation,
                 card_page=lambda facts: or_warn(lambda: card_page(facts), "the page of the card"),
+                publication=publication,
             )
         if not self._case.field.parts:  # the page compares operating points of one network
             or_warn(lambda: self._write_report(target / CURATOR), "the curator's report")

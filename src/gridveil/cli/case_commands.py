@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,17 +54,28 @@ def solve(
         bool,
         typer.Option("--solver-log", help="Show the solver's own output, which reveals parts of the true demands."),
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="File for dispatch, prices and flows: .csv or .parquet (a table each), or .m (a solved case)."
+        ),
+    ] = None,
     as_json: JsonOption = False,
     *,
     gas: GasOptions,
 ) -> None:
     """Solve the optimal power or gas flow at the demands in the file.
 
+    What --out writes is marked as not private, unless the demands are those of a built-in case or of a release.
+
     Example: gridveil solve veil9 --formulation dc --json
     """
     from gridveil.privacy.curator import Curator
     from gridveil.sectors.registry import load_case, sector_of
+    from gridveil.service.solved_files import demands_are_public, refuse_ending, write_solution
 
+    if out is not None:
+        refuse_ending(out)
     step(f"reading {case}")
     loaded = load_case(case, gas.boundary)
     announce_compilation(solver)
@@ -73,7 +85,7 @@ def solve(
             formulation=formulation, solver=solver.value, verbose=solver_log and not as_json
         )
     sector = sector_of(loaded.network)
-    report = {
+    report: dict[str, object] = {
         "case": loaded.name,
         "formulation": formulation.value if len(sector.formulations) > 1 else solution.program.lower(),
         "solver": solution.solver,
@@ -82,7 +94,13 @@ def solve(
         "iterations": solution.iterations,
         "build_seconds": solution.build_seconds,
         "solve_seconds": solution.solve_seconds,
+        "units": {"cost": solution.cost_unit, "build_seconds": "s", "solve_seconds": "s"},
     }
+    if out is not None and solution.converged:
+        public = demands_are_public(case)
+        form = formulation if len(sector.formulations) > 1 else sector.formulations[0]
+        files = write_solution(loaded, solution, form, out, public=public)
+        report |= {"files": files, "may_be_published": public}
     show(report, as_json, case)
     if not solution.converged:
         raise typer.Exit(NOT_SOLVED)

@@ -25,9 +25,11 @@ from gridveil.study.choices import DemandSource
 
 def explore(
     case: CaseArgument,
-    alpha: Annotated[str, typer.Option(help="Values of α to try, per unit, separated by commas.")] = "0.01,0.1,1",
+    alpha: Annotated[str, typer.Option(help="Values of α to try, with their unit, separated by commas.")] = (
+        "0.01pu,0.1pu,1pu"
+    ),
     epsilon: Annotated[str, typer.Option(help="Values of ε to try, separated by commas.")] = "1",
-    beta: Annotated[str, typer.Option(help="Values of β to try: shares (1%) or amounts (250).")] = "0.1%,1%,10%",
+    beta: Annotated[str, typer.Option(help="Values of β to try: shares (1%) or amounts (250$/h).")] = "0.1%,1%,10%",
     seeds: Annotated[int, typer.Option(help="Number of runs per setting.")] = 10,
     demands: Annotated[
         DemandSource | None,
@@ -50,7 +52,7 @@ def explore(
     The demands are those of a public benchmark, or simulated from the public part of a file, so that settings are never
     tuned on secret data. With --secret the values of α are multiples of what it states.
 
-    Example: gridveil explore veil9 --alpha 0.01,0.1 --beta 1%,10% --seeds 5 --out explored
+    Example: gridveil explore veil9 --alpha 1MVA,10MVA --beta 1%,10% --seeds 5 --out explored
     """
     from gridveil.core.secret_choice import stated_secrets
     from gridveil.report.explore_page import write_exploration

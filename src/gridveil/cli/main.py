@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 import gridveil
 from gridveil import __version__
+from gridveil.cli.app_commands import app as app_command
 from gridveil.cli.bench_commands import bench
 from gridveil.cli.case_commands import inspect, solve
 from gridveil.cli.explore_commands import explore
 from gridveil.cli.generate_commands import generate
 from gridveil.cli.options import with_shared_options
-from gridveil.cli.output import OutputMode, console, output_mode, set_output_mode, warn
+from gridveil.cli.output import OutputMode, console, output_mode, set_output_mode, show, warn
 from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
 from gridveil.cli.quick_options import QuickCommand, QuickGroup
 from gridveil.cli.release_commands import release
 from gridveil.cli.study_commands import study_app
 from gridveil.cli.study_output_commands import register as register_study_output
+from gridveil.cli.verify_commands import verify
 from gridveil.core.errors import GridveilError, InputError
 
 BUG = 1
@@ -53,37 +56,57 @@ def root(
 ) -> None:
     """Publish networks with differentially private demands that stay feasible and keep their cost.
 
-    Example: gridveil release veil9 --epsilon 1 --alpha 0.1 --beta 1% --out released
+    Example: gridveil release veil9 --epsilon 1 --alpha 10MVA --beta 1% --out released
     """
 
 
-for command in (inspect, solve, explore, release, generate, audit, bench):
+for command in (inspect, solve, explore, release, verify, generate, audit, bench):
     app.command(cls=QuickCommand)(with_shared_options(command))
-ledger_app.command("show")(with_shared_options(ledger_show))
-ledger_app.command("create")(with_shared_options(ledger_create))
+app.command("app", cls=QuickCommand)(with_shared_options(app_command))
+ledger_app.command("show", cls=QuickCommand)(with_shared_options(ledger_show))
+ledger_app.command("create", cls=QuickCommand)(with_shared_options(ledger_create))
 app.add_typer(ledger_app, name="ledger")
 register_study_output(study_app)
 app.add_typer(study_app, name="study")
 
 
 def main() -> None:
-    """Run the command line; an error becomes one line on standard error and an exit code."""
+    """Run the command line; an error becomes one line on standard error and an exit code, with --json an object as well."""
     set_output_mode(OutputMode())
+    _quieten_libraries()
+    as_json = "--json" in sys.argv[1:]
     try:
-        app()
+        code = app(standalone_mode=not as_json)
+        sys.exit(code if isinstance(code, int) else 0)
     except GridveilError as error:
-        warn(str(error))
-        sys.exit(error.exit_code)
+        _fail(str(error), error.exit_code, as_json)
     except OSError as error:
-        warn(f"{error.filename or 'a file'}: {error.strerror or 'cannot be used'}; check the path and its permissions")
-        sys.exit(InputError.exit_code)
+        problem = (
+            f"{error.filename or 'a file'}: {error.strerror or 'cannot be used'}; check the path and its permissions"
+        )
+        _fail(problem, InputError.exit_code, as_json)
     except Exception as error:
-        _report_bug(error)
-        sys.exit(BUG)
+        if as_json and hasattr(error, "format_message"):  # a wrong option or command, which typer would have printed
+            _fail(error.format_message(), InputError.exit_code, as_json)
+        _fail(_bug_words(error), BUG, as_json)
 
 
-def _report_bug(error: Exception) -> None:
-    """Report a bug by type and location only: messages and variables may contain true demands."""
+def _fail(problem: str, code: int, as_json: bool) -> NoReturn:
+    """State a problem and end."""
+    if as_json:
+        show({"error": {"message": problem, "exit_code": code}}, True, "")
+    warn(problem)
+    sys.exit(code)
+
+
+def _quieten_libraries() -> None:
+    """Keep warnings of other packages off the screen; python -W shows them."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+def _bug_words(error: Exception) -> str:
+    """Describe a bug by type and location only: messages and variables may contain true demands."""
     places = [
         f"{Path(frame.filename).relative_to(PACKAGE.parent)}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -93,4 +116,4 @@ def _report_bug(error: Exception) -> None:
         for place in places:
             warn(f"passed through {place}")
     hint = "please report this line" if output_mode().verbose else "run again with --verbose to see where it occurred"
-    warn(f"internal error ({type(error).__name__} at {places[-1]}); this is a bug: {hint}")
+    return f"internal error ({type(error).__name__} at {places[-1]}); this is a bug: {hint}"

@@ -39,6 +39,12 @@ SitesOption = Annotated[
     str | None,
     typer.Option("--sites", help="Where customers are: all, or a file with one bus or junction per line."),
 ]
+YesOption = Annotated[
+    bool,
+    typer.Option(
+        "--yes", "-y", help="Confirm beforehand what would be asked: a large α, a further draw on the same data."
+    ),
+]
 TimeLimitOption = Annotated[
     float | None,
     typer.Option(

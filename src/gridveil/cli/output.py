@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 COLOURS = None if os.environ.get("NO_COLOR") else "auto"
 
+INTERRUPTED = 130  # the exit code of a program ended by Ctrl-C
+SCHEMA = "gridveil/1"  # of every JSON object: grows when a field changes its meaning or goes
+PATIENCE = 2.0  # seconds before anything is said about progress
+
 STARTED = time.perf_counter()  # of the command, but for the interpreter's own start
 
 
@@ -82,6 +86,12 @@ def step(message: str) -> None:
         sys.stderr.write(f"gridveil: {message}\n")
 
 
+def stage(message: str) -> None:
+    """Report a stage with the time so far, once a command takes long or with --verbose. No message may contain a demand."""
+    if output_mode().verbose or seconds_since_start() > PATIENCE:
+        note(f"{message} ({seconds_since_start():.1f} s)")
+
+
 def announce_compilation(solver: Solver) -> None:
     """Announce the compilation at the very first use, which takes about a minute."""
     from gridveil.solvers.structured.warm_up import compiled_before
@@ -93,7 +103,7 @@ def announce_compilation(solver: Solver) -> None:
 def show(report: Mapping[str, object], as_json: bool, title: str) -> None:
     """Print a report: as one JSON object, or as a table of its fields."""
     if as_json:
-        sys.stdout.write(json.dumps(report, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps({"schema": SCHEMA, **report}, allow_nan=False) + "\n")
         return
     from rich.table import Table
     from rich.text import Text
@@ -123,6 +133,12 @@ def print_result(renderable: Table | str) -> None:
     """Print on standard output, unless the command is quiet."""
     if not output_mode().quiet:
         console().print(renderable)
+
+
+def print_line(line: str) -> None:
+    """Print one line of text on standard output as it is, unless the command is quiet."""
+    if not output_mode().quiet:
+        sys.stdout.write(f"{line}\n")
 
 
 def make_folder(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,15 +21,18 @@ from gridveil.cli.options import (
 )
 from gridveil.cli.output import announce_compilation, show, step
 from gridveil.cli.progress import progress
-from gridveil.core.choices import CostTargetMode, Protects
+from gridveil.core.choices import DEFAULT_ALPHA, DEFAULT_BETA, DEFAULT_EPSILON, CostTargetMode, Protects
 from gridveil.core.methods import Method, Solver
+
+if TYPE_CHECKING:
+    from gridveil.privacy.ledger import Ledger
 
 
 def audit(
     case: CaseArgument = "veil9",
-    epsilon: Annotated[str, typer.Option(help="The ε to audit.")] = "1",
-    alpha: Annotated[str, typer.Option(help="The α to audit, such as 10MVA or 0.1pu.")] = "0.1pu",
-    beta: Annotated[str, typer.Option(help="Largest deviation of the optimal cost from its target.")] = "1%",
+    epsilon: Annotated[str, typer.Option(help="The ε to audit.")] = DEFAULT_EPSILON,
+    alpha: Annotated[str, typer.Option(help="The α to audit, such as 10MVA or 0.1pu.")] = DEFAULT_ALPHA,
+    beta: Annotated[str, typer.Option(help="Largest deviation of the optimal cost from its target.")] = DEFAULT_BETA,
     cost_target: Annotated[CostTargetMode, typer.Option(help="The cost target to audit.")] = CostTargetMode.PRIVATE,
     method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
@@ -97,13 +100,13 @@ def ledger_show(
     from gridveil.privacy.ledger import Ledger
     from gridveil.privacy.ledger_book import SUFFIX
     from gridveil.sectors.registry import load_case
-    from gridveil.service.budget import describe_ledger, ledger_of
+    from gridveil.service.budget import ledger_of
 
     if source.endswith(SUFFIX):
-        show(describe_ledger(Ledger.open(Path(source))), as_json, source)
+        _show_ledger(Ledger.open(Path(source)), as_json, source)
         return
     loaded = load_case(source, gas.boundary)
-    show(describe_ledger(ledger_of(loaded, name=dataset)), as_json, source)
+    _show_ledger(ledger_of(loaded, name=dataset), as_json, source)
 
 
 def ledger_create(
@@ -125,8 +128,15 @@ def ledger_create(
     Example: gridveil ledger create veil9 --alpha 10MVA --budget 3
     """
     from gridveil.sectors.registry import load_case
-    from gridveil.service.budget import describe_ledger, ledger_of
+    from gridveil.service.budget import ledger_of
 
     loaded = load_case(case, gas.boundary, sites=sites_rule(sites))
     made = ledger_of(loaded, name=dataset, path=ledger, alpha=alpha, cap=budget, protects=protects)
-    show(describe_ledger(made), as_json, case)
+    _show_ledger(made, as_json, case)
+
+
+def _show_ledger(ledger: Ledger, as_json: bool, title: str) -> None:
+    """Print a ledger: exact text for people, numbers for programs."""
+    from gridveil.service.budget import describe_ledger, ledger_numbers
+
+    show(ledger_numbers(ledger) if as_json else describe_ledger(ledger), as_json, title)

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 
-from gridveil.cli.output import COLOURS, note, output_mode
+from gridveil.cli.output import COLOURS, PATIENCE, note, output_mode
 
-PATIENCE = 2.0  # seconds before the first message
 INTERVAL = 10.0  # seconds between plain lines
 WINDOW = 60.0  # seconds over which the pace is measured
 

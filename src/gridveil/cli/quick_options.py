@@ -29,12 +29,34 @@ else:
             return found
 
 
+GROUPS = {"Gas: ": "Gas networks", "Series: ": "Time series", "Card: ": "Statements on the card"}
+"""What the help of an option begins with, and the heading under which it is listed."""
+
+
 class QuickCommand(TyperCommand):
-    """A command whose options are read at once where their type is a text, a path, a whole number or a choice."""
+    """A command whose options are read at once where their type is a text, a path, a whole number or a choice.
+
+    Its help lists the options of special cases under headings of their own.
+    """
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options, --help among them."""
         return _read_quickly(super().get_params(ctx))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List the options, those of each group after the others."""
+        records = [
+            record for record in (one.get_help_record(ctx) for one in self.get_params(ctx)) if record is not None
+        ]
+        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *GROUPS.values())}
+        for names, words in records:
+            start = next((start for start in GROUPS if words.startswith(start)), "")
+            rest = words.removeprefix(start)
+            groups[GROUPS.get(start, "Options")].append((names, rest[:1].upper() + rest[1:]))
+        for heading, rows in groups.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
 
 class QuickGroup(TyperGroup):

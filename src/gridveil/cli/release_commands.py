@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,46 +20,42 @@ from gridveil.cli.options import (
     SitesOption,
     SolverOption,
     TimeLimitOption,
+    YesOption,
     case_options,
     sites_rule,
 )
-from gridveil.cli.output import announce_compilation, note, seconds_since_start, show, step, warn
-from gridveil.cli.progress import progress
-from gridveil.core.choices import CostTargetMode, DemandBounds
+from gridveil.core.choices import DEFAULT_ALPHA, DEFAULT_BETA, DEFAULT_EPSILON, CostTargetMode, DemandBounds
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
     from gridveil.core.secret_choice import SecretChoice
-    from gridveil.privacy.ledger import Ledger
-    from gridveil.sectors.case import Case
-    from gridveil.service.release import Release
-    from gridveil.service.settings import ReleaseSettings
-
-DEFAULT_EPSILON, DEFAULT_ALPHA = "1", "0.1pu"
-
-Made = TypeVar("Made")
 
 
 def release(
     case: CaseArgument,
     out: Annotated[
-        Path, typer.Option("--out", help="Output folder: public/ may be published, curator/ is for you alone.")
-    ],
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Output folder: public/ may be published, curator/ is for you alone. A release that was stopped goes on in its "
+            "folder. [default: required, but for --check]",
+        ),
+    ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy parameter ε; smaller values protect more.", show_default=DEFAULT_EPSILON)
     ] = None,
     alpha: Annotated[
         str | None,
         typer.Option(
-            help="Size of the change in one site's demand that is hidden, such as 10MVA or 0.1pu.",
-            show_default=DEFAULT_ALPHA,
+            help="Size of the change in one site's demand that is hidden, with its unit, such as 10MVA, 2kg/s or 0.1pu.",
+            show_default=f"{DEFAULT_ALPHA}: 10 MVA on a base of 100 MVA",
         ),
     ] = None,
     beta: Annotated[
         str,
-        typer.Option(help="Largest deviation of the optimal cost from its target: a share (1%) or an amount (250)."),
-    ] = "1%",
+        typer.Option(help="Largest deviation of the optimal cost from its target: a share (1%) or an amount (250$/h)."),
+    ] = DEFAULT_BETA,
     method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
@@ -95,6 +90,16 @@ def release(
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Write a seeded run to public/ nevertheless.")
     ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Stop before the draw: say what would happen, and charge nothing.")
+    ] = False,
+    yes: YesOption = False,
+    publisher: Annotated[str | None, typer.Option(help="Card: who publishes the release.")] = None,
+    contact: Annotated[str | None, typer.Option(help="Card: where readers can ask.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Card: licence of the release, such as CC-BY-4.0.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Card: name of the network. [default: that of a built-in case, none of a file]")
+    ] = None,
     as_json: JsonOption = False,
     secret: SecretOption = None,
     *,
@@ -105,34 +110,36 @@ def release(
 
     With --series, every hour of a table of demands is released, under one charge.
 
+    With --check, nothing is drawn: the command ends with 0 (go) or 2 (no-go) and says why.
+
     Example: gridveil release veil9 --epsilon 1 --alpha 10MVA --beta 1% --budget 3 --out released
     """
+    from gridveil.cli.release_words import confirmation
     from gridveil.cli.series_release import LedgerOptions, release_table, usual_target
+    from gridveil.cli.single_release import check_release, release_one
     from gridveil.core.band import Tolerance
     from gridveil.core.secret_choice import demand_alpha
-    from gridveil.privacy.curator import Curator
     from gridveil.sectors.registry import load_case
-    from gridveil.service.account import LedgerAccount, NoAccount
-    from gridveil.service.budget import ledger_of
-    from gridveil.service.prepare import PublicCase
-    from gridveil.service.publish import destination, keep_draw, list_files, publish
-    from gridveil.service.release import make_release, refuse_share_of_nothing, refuse_undeclared_sites
-    from gridveil.service.reuse import kept_promise, load_draw
+    from gridveil.service.guards import refuse_wrong_units
+    from gridveil.service.prepare import PublicCase, prepare
+    from gridveil.service.publication import Publication
+    from gridveil.service.release import refuse_share_of_nothing, refuse_undeclared_sites
     from gridveil.service.secrets import with_secrets
     from gridveil.service.settings import CostTargetSettings, ReleaseSettings
-    from gridveil.service.summary import summary
 
     # Invalid settings are reported before anything is read, written or charged.
     if cost_target is CostTargetMode.PUBLIC:
         raise InputError(
             "a public cost target must be declared: use --declare-cost-public instead of --cost-target public"
         )
+    if out is None and not check:
+        raise InputError("name the folder of the release with --out, or stop before the draw with --check")
     mode = CostTargetMode.PUBLIC if declare_cost_public else cost_target or usual_target(series)
     target = CostTargetSettings(mode=mode, forecast=forecast_cost, share=cost_share)
     alpha, secrets = _stated_secrets(secret, alpha, series)
     settings = ReleaseSettings(
         epsilon=epsilon or DEFAULT_EPSILON,
-        alpha=alpha or DEFAULT_ALPHA,
+        alpha=alpha or demand_alpha(secrets) or DEFAULT_ALPHA,
         beta=Tolerance.parse(beta),
         target=target,
         seed=seed,
@@ -142,48 +149,50 @@ def release(
         time_limit=time_limit,
         secrets=secrets,
     )
-    loaded = load_case(case, case_options(gas, names), sites=sites_rule(sites))
-    plain, loaded = loaded, with_secrets(loaded, settings.secrets)
-    refuse_undeclared_sites(PublicCase.of(loaded), settings)
-    refuse_share_of_nothing(PublicCase.of(loaded), settings)
+    # The name of a built-in case is public; that of a file may not be.
+    network = title or (None if Path(case).exists() else case)
+    publication = Publication(publisher=publisher, contact=contact, licence=licence, network=network)
+    owner = load_case(case, case_options(gas, names), sites=sites_rule(sites))
+    loaded = with_secrets(owner, settings.secrets)
+    prepared = prepare(PublicCase.of(loaded), solver=solver.value, bounds=demand_bounds)
+    refuse_wrong_units(prepared, settings)
+    money = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
+    if out is None or check:
+        if series.file is not None or reuse is not None:
+            raise InputError("--check looks at a new draw of one release; leave out --series and --reuse")
+        check_release(loaded, owner, prepared, settings, money, as_json)
+        return
+    refuse_undeclared_sites(prepared.public, settings)
+    refuse_share_of_nothing(prepared.public, settings)
     if series.file is not None:
-        promise = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
         release_table(
             loaded,
             settings,
             series,
-            promise,
+            money,
             out,
             reuse=reuse,
             simulation=simulation,
             as_json=as_json,
-            card_page=_series_page,
+            confirm=confirmation(yes),
+            publication=publication,
         )
         return
-    with destination(out):
-        curator, draw, book = Curator(loaded), None, None
-        if seed is None:
-            reference = demand_alpha(secrets) or settings.alpha
-            book = ledger_of(plain, name=dataset, path=ledger, alpha=reference, cap=budget)
-        if reuse is not None:
-            draw = load_draw(reuse, curator, book)
-            paid = kept_promise(draw, loaded.field, book, epsilon, alpha)
-            settings = _with_promise(settings, *paid)
-        account = NoAccount() if book is None else LedgerAccount(book)
-        announce_compilation(solver)
-        with progress(f"releasing {loaded.name}"):
-            step("drawing noise and repairing")
-            made = make_release(
-                loaded, settings, account, reuse=draw, keep=lambda drawn: keep_draw(drawn, curator, out)
-            )
-            step("writing the network and checking it")
-            made = publish(
-                made, loaded, out, simulation_as_public=simulation, card_page=_card_page, published=_say_published
-            )
-            report = _write_report(made, loaded, out, case, book)
-    if report is not None:
-        note(f"certificate and report: {report} ({seconds_since_start():.1f} s)")
-    show(summary(made) | {"files": list_files(out)}, as_json, case)
+    release_one(
+        loaded,
+        owner,
+        prepared,
+        settings,
+        money,
+        out,
+        source=case,
+        stated=(epsilon, alpha),
+        reuse=reuse,
+        simulation=simulation,
+        as_json=as_json,
+        confirm=confirmation(yes),
+        publication=publication,
+    )
 
 
 def _stated_secrets(
@@ -196,62 +205,3 @@ def _stated_secrets(
         raise InputError("--secret states what is hidden and how far, so it takes no --alpha and no --series")
     demand_alone, secrets = split_off_demand(stated_secrets(secret))
     return demand_alone or alpha, secrets
-
-
-def _with_promise(settings: ReleaseSettings, epsilon: str, alpha: str) -> ReleaseSettings:
-    from dataclasses import replace
-
-    return replace(settings, epsilon=epsilon, alpha=f"{alpha}pu")
-
-
-def _say_published(folder: Path) -> None:
-    note(f"published: {folder} ({seconds_since_start():.1f} s); certificate and report follow")
-
-
-def _card_page(card: Mapping[str, object]) -> str | None:
-    """Render the public page of a card, or None: a release does not fail because of a page."""
-
-    def make() -> str:
-        from gridveil.report.card_page import card_page
-
-        return card_page(card)
-
-    return _or_warn(make, "card.html")
-
-
-def _series_page(card: Mapping[str, object]) -> str | None:
-    """Render the public page of a series' card, or None."""
-
-    def make() -> str:
-        from gridveil.report.series_page import series_page
-
-        return series_page(card)
-
-    return _or_warn(make, "card.html")
-
-
-def _write_report(made: Release, loaded: Case, out: Path, case: str, ledger: Ledger | None) -> Path | None:
-    """Write the curator's report; the release is already verified and published, and does not depend on it.
-
-    The page compares operating points of one network; of a case with further secrets the tables tell more.
-    """
-    if loaded.field.parts:
-        return None
-
-    def make() -> Path:
-        from gridveil.report.curator_page import write_curator_page
-        from gridveil.sectors.registry import read_places
-        from gridveil.service.publish import CURATOR
-
-        return write_curator_page(made, loaded, out / CURATOR, ledger=ledger, places=read_places(case))
-
-    return _or_warn(make, "the curator's report")
-
-
-def _or_warn(make: Callable[[], Made], what: str) -> Made | None:
-    try:
-        return make()
-    except Exception as error:
-        # Only the type of the error: its message may contain a true value.
-        warn(f"{what} could not be created ({type(error).__name__}); the release itself is complete and verified")
-        return None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridveil.cli.options import SeriesOptions
-from gridveil.cli.output import announce_compilation, note, show, step
+from gridveil.cli.output import announce_compilation, note, show, step, warn
 from gridveil.cli.progress import progress
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError
 
 if TYPE_CHECKING:
     from gridveil.sectors.case import Case
-    from gridveil.service.publish import CardPage
+    from gridveil.service.guards import Confirm
+    from gridveil.service.publication import Publication
     from gridveil.service.settings import ReleaseSettings
 
 
@@ -47,14 +49,16 @@ def release_table(
     reuse: Path | None,
     simulation: bool,
     as_json: bool,
-    card_page: CardPage,
+    confirm: Confirm,
+    publication: Publication,
 ) -> None:
     """Release every hour of a table; a command that was stopped goes on with the draws in its folder."""
     from gridveil.core.parallel import all_cores
     from gridveil.privacy.series_curator import SeriesCurator
     from gridveil.sectors.series_table import named_series
     from gridveil.service.account import LedgerAccount, NoAccount
-    from gridveil.service.budget import ledger_of
+    from gridveil.service.budget import ledger_to_charge
+    from gridveil.service.guards import alpha_facts, confirm_all
     from gridveil.service.prepare import PublicCase, prepare
     from gridveil.service.publish import CURATOR, destination, list_files
     from gridveil.service.series import release_series, repairs_needed
@@ -86,11 +90,12 @@ def release_table(
         if settings.seed is None:
             budget = None if begun else ledger.budget
             account = LedgerAccount(
-                ledger_of(
+                ledger_to_charge(
                     case,
+                    settings,
+                    confirm,
                     name=ledger.dataset,
                     path=ledger.path,
-                    alpha=settings.alpha,
                     cap=budget,
                     protects=options.protects,
                 )
@@ -100,6 +105,7 @@ def release_table(
         if draw is not None:
             note("its draws are there, and cost nothing again")
             store.keep(draw)
+        note(f"ε = {settings.epsilon}, {alpha_facts(PublicCase.of(case), settings).words}")
         announce_compilation(settings.solver)
         prepared = prepare(PublicCase.of(case), solver=settings.solver.value, bounds=settings.demand_bounds)
         repairs = repairs_needed(plan_series(chosen, series.layout, prepared)[1])
@@ -115,7 +121,27 @@ def release_table(
                 keep=store.keep,
                 announce=store.announce,
                 advance=advance,
+                confirm=confirm_all if begun else confirm,
             )
             step("writing the series and the network, and checking it")
-            publish_series(made, curator, out, simulation_as_public=simulation, card_page=card_page)
+            publish_series(
+                made,
+                curator,
+                out,
+                simulation_as_public=simulation,
+                card_page=_series_page,
+                publication=publication,
+            )
         show(series_summary(made) | {"files": list_files(out)}, as_json, case.name)
+
+
+def _series_page(card: Mapping[str, object]) -> str | None:
+    """Render the public page of a series' card, or None: a release does not fail because of a page."""
+    try:
+        from gridveil.report.series_page import series_page
+
+        return series_page(card)
+    except Exception as error:
+        # Only the type of the error: its message may contain a true value.
+        warn(f"card.html could not be created ({type(error).__name__}); the release itself is complete and verified")
+        return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridveil.cli.options import JsonOption, with_shared_options
-from gridveil.cli.output import note, show
+from gridveil.cli.output import INTERRUPTED, note, show
 from gridveil.cli.progress import progress
 from gridveil.core.errors import InputError
 from gridveil.study.choices import EngineChoice
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from gridveil.study.runner import TaskEngine
     from gridveil.study.store import StoreSummary
     from gridveil.study.study_file import Study
-
-INTERRUPTED = 130  # the exit code of a program ended by Ctrl-C
 
 study_app = typer.Typer(
     no_args_is_help=True,

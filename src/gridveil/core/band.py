@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError
+
+TOLERANCE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(%|[^\d\s%.+-][^\s%]*)?\s*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,24 +46,36 @@ class CostTarget:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """β as a user states it: a share of the cost target's size, or an amount in the cost's own unit."""
+    """β as a user states it: a share of the cost target's size, or an amount in the cost's own unit.
+
+    ``unit`` is the unit that was stated with an amount; empty for a share, and for an amount that a program made.
+    """
 
     amount: float
     relative: bool
+    unit: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Tolerance:
-        """Read ``1%`` (relative) or ``250`` (absolute)."""
-        relative = text.strip().endswith("%")
-        try:
-            amount = float(text.strip().removesuffix("%")) / (100 if relative else 1)
-        except ValueError:
+        """Read ``1%`` (a share) or ``250$/h`` (an amount). A bare number is refused: it could be either."""
+        found = TOLERANCE.fullmatch(text)
+        amount = float(found[1]) if found else np.nan
+        if found is None or not (np.isfinite(amount) and amount > 0):
             raise InputError(
-                f"beta {text!r} is not a number; write a share such as 1% or an amount such as 250"
-            ) from None
-        if not (np.isfinite(amount) and amount > 0):
-            raise InputError("beta must be positive; write a share such as 1% or an amount such as 250")
-        return cls(amount, relative)
+                f"beta must be a positive share such as 1%, or an amount with its unit such as 250$/h, not {text!r}"
+            )
+        if found[2] is None:
+            raise InputError(_two_readings(found[1], amount))
+        relative = found[2] == "%"
+        return cls(amount / 100 if relative else amount, relative, "" if relative else found[2])
+
+    def check_unit(self, cost_unit: str) -> None:
+        """Refuse an amount in another unit than that of the cost."""
+        if self.unit not in ("", cost_unit):
+            raise InputError(
+                f"beta: the cost of this case is in {cost_unit}, not {self.unit}; write {self.amount:g}{cost_unit}, or a share "
+                "such as 1%"
+            )
 
     def half_width(self, value: float, least: float = 0.0) -> float:
         """β around a cost. A share is one of |f̃|, but of no less than ``least``, a public cost; zero if both vanish."""
@@ -72,3 +87,10 @@ class Tolerance:
         if beta == 0:
             raise InputError("the cost target is zero, so beta cannot be a share of it; give beta as an amount")
         return CostTarget(value=value, beta=beta, source=source)
+
+
+def _two_readings(text: str, amount: float) -> str:
+    return (
+        f"beta {text} has no unit: {text} means {100 * amount:g} % of the cost, or {text} in its unit: write {100 * amount:g}%, or "
+        f"{text}$/h (for gas {text}kg/s)"
+    )

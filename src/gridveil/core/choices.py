@@ -2,6 +2,9 @@
 
 from enum import Enum
 
+DEFAULT_EPSILON, DEFAULT_ALPHA, DEFAULT_BETA = "1", "0.1pu", "1%"
+"""The promise and the band where nothing is stated; the α of a base of 100 MVA is then 10 MVA."""
+
 
 class Formulation(Enum):
     """AC: Model 1 of the paper. DC: the lossless linear form."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Event
 
 from gridveil.core.errors import NoReleaseError
 
@@ -18,6 +19,7 @@ LEAST_SECONDS = 60.0
 SECONDS_PER_NODE = 0.02
 
 _end: ContextVar[float] = ContextVar("end of the time that work may take", default=math.inf)
+_stop: ContextVar[Event | None] = ContextVar("what stops the work before that", default=None)
 
 
 class OutOfTimeError(NoReleaseError):
@@ -45,9 +47,20 @@ def time_limit(seconds: float) -> Iterator[None]:
         _end.reset(token)
 
 
+@contextmanager
+def stoppable(stop: Event) -> Iterator[None]:
+    """Let another thread end the time of the work inside, by setting the event."""
+    token = _stop.set(stop)
+    try:
+        yield
+    finally:
+        _stop.reset(token)
+
+
 def seconds_left() -> float:
-    """Seconds until the limit ends; infinity without one."""
-    return _end.get() - time.perf_counter()
+    """Seconds until the limit ends; infinity without one, zero once the work was stopped."""
+    stop = _stop.get()
+    return 0.0 if stop is not None and stop.is_set() else _end.get() - time.perf_counter()
 
 
 def check_time() -> None:

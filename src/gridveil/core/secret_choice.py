@@ -11,8 +11,6 @@ from gridveil.core.errors import InputError
 
 DEMAND, COST, LIMIT, IMPEDANCE = "demand", "cost", "limit", "impedance"
 SECRETS = (DEMAND, COST, LIMIT, IMPEDANCE)
-REFERENCE_ALPHA = "0.1pu"
-"""What a new ledger counts demands at where they are not among the secrets that it is made for."""
 EXAMPLE = "demand=0.1MVA,cost=2$/MWh,limit=20MVA,impedance=5%"
 _CHOICE = re.compile(
     r"\s*(?P<name>\w+)\s*=\s*(?P<alpha>[^@\[\]]+?)\s*"

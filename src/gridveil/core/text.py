@@ -47,6 +47,15 @@ def limits_words(low: float, high: float) -> str:
     return f"{number(low)} to {number(high)}".replace(" ", "\u00a0")
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """End of a message: the known word that is nearest to a wrong one; empty where none is near."""
+    import difflib  # only a wrong word needs it
+
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    return f"; did you mean {folded[near[0]]}?" if near else ""
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """List whole numbers in growing order, runs as ranges: ``1–3, 7``."""
     runs: list[list[int]] = []

@@ -11,6 +11,7 @@ import hmac
 import math
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from gridveil.privacy.noisy import MechanismFacts, NoisyData, NoisySum
 from gridveil.privacy.weighted_sum import WeightedSum
 from gridveil.programs import Status
 from gridveil.sectors.case import Case
+from gridveil.sectors.power.case import power_network
 from gridveil.sectors.registry import build_model
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
@@ -129,6 +131,15 @@ class Curator:
             build_seconds=built - clock,
             solve_seconds=time.perf_counter() - built,
         )
+
+    def write_solved(self, solution: CuratorSolution, formulation: Formulation, path: Path, *, title: str) -> None:
+        """Write a MATPOWER case with the true demands and the operating point. It reveals both: ``title`` must say so."""
+        network = power_network(self.__case)
+        if network is None:
+            raise InputError("a solved MATPOWER case is for power networks; name a .csv or .parquet file for tables")
+        from gridveil.sectors.power.solved_case import write_solved_case
+
+        write_solved_case(network, self.__case.values.reveal(), formulation, solution.x, path, title=title)
 
     def distance(self, values: NDArray[Any]) -> float:
         """‖values − d°‖/‖d°‖; NaN if d° is zero. Never to be published."""

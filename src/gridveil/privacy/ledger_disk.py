@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,6 +106,30 @@ def sync_folder(folder: Path) -> None:
         sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file for this user alone, as a whole: forced to disk under its name when this returns."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        sync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def held_folder(folder: Path) -> int | None:
+    """Take a folder for this process until the descriptor is closed or the process ends; None if another has it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+    return descriptor
 
 
 def make_folder(folder: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,37 +14,110 @@ from gridveil.sectors.registry import sector_of
 
 RELATIVE = 1e-9  # equal up to the rounding of a file
 ROUND_DIGITS = 3  # a number with fewer significant digits than this is anybody's guess, and proves nothing
+MOST_DIGITS = 12
+CHANCE = 0.5  # share of the matches of a column that chance must explain before they are taken for chance
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EqualNumber:
+    """A public number that equals a secret value or a total of them. For the curator only: it names the value.
+
+    ``place`` is the site whose value it is, empty for a total; ``value`` is in ``unit``. ``coincidence`` says that the match
+    proves nothing: the number has few digits, or so many numbers are compared that chance explains as many matches.
+    """
+
+    column: str
+    row: int
+    meaning: str
+    place: str
+    value: float
+    unit: str
+    digits: int
+    coincidence: bool
+
+    @property
+    def is_round(self) -> bool:
+        """Whether the number has too few digits to tell anything."""
+        return self.digits < ROUND_DIGITS
 
 
 def numbers_from_secret(case: Case) -> list[str]:
-    """Name each public number that equals a secret value or a total of them. For the curator only."""
-    truth, base = case.values.reveal(), case.field.base
+    """Name each public number that equals a secret value or a total of them, round ones apart. For the curator only."""
+    return [f"{one.column}, row {one.row}: equals {one.meaning}" for one in equal_numbers(case) if not one.is_round]
+
+
+def equal_numbers(case: Case) -> tuple[EqualNumber, ...]:
+    """Find each public number that equals a secret value or a total of them. For the curator only."""
+    truth, base, field = case.values.reveal(), case.field.base, case.field
     quantities = {"a site's demand": truth.real, "the total demand": np.array([truth.real.sum()])}
     if case.values.is_complex:
         quantities |= {"a site's reactive demand": truth.imag, "a site's apparent demand": np.abs(truth)}
         quantities |= {"the total reactive demand": np.array([truth.imag.sum()])}
-    findings = []
-    for column, values in sector_of(case.network).revealing_numbers(case.network).items():
+    columns = sector_of(case.network).revealing_numbers(case.network)
+    found: list[EqualNumber] = []
+    for column, values in columns.items():
         for meaning, demands in quantities.items():
-            telling = demands[[tells_something(abs(value) * base) for value in demands]]
-            rows = np.flatnonzero(np.isfinite(values) & any_equal(np.abs(values), np.abs(telling)))
-            findings += [f"{column}, row {row + 1}: equals {meaning}" for row in rows]
-    return findings
+            sites = len(demands) == len(field) and not meaning.startswith("the total")
+            matches = [
+                (row, site, abs(float(demands[site])) * base, _digits(abs(float(demands[site])) * base))
+                for row, site in _equal(np.abs(values), np.abs(demands))
+            ]
+            chance = _by_chance(np.abs(values) * base, np.abs(demands) * base, matches)
+            found += [
+                EqualNumber(
+                    column=column,
+                    row=row + 1,
+                    meaning=meaning,
+                    place=field.places[site] if sites else "",
+                    value=value,
+                    unit=field.unit,
+                    digits=digits,
+                    coincidence=digits < ROUND_DIGITS or digits in chance,
+                )
+                for row, site, value, digits in matches
+            ]
+    return tuple(found)
 
 
-def tells_something(megawatts: float) -> bool:
-    """Whether a number has digits enough to be no coincidence."""
-    return megawatts != 0 and float(f"{megawatts:.{ROUND_DIGITS - 1}g}") != megawatts
+def _digits(value: float) -> int:
+    """Significant digits of a number as files print it."""
+    mantissa = f"{value:.{MOST_DIGITS - 1}e}".partition("e")[0]
+    return len(mantissa.replace(".", "").rstrip("0")) or 1
 
 
-def any_equal(values: NDArray[np.float64], demands: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which values equal one of the demands, up to the rounding of a file."""
-    if demands.size == 0:
-        return np.zeros(len(values), dtype=bool)
-    ordered = np.sort(demands)
-    place = np.clip(np.searchsorted(ordered, values), 1, len(ordered)) - 1
-    nearest = np.minimum(
-        np.abs(values - ordered[place]), np.abs(values - ordered[np.minimum(place + 1, len(ordered) - 1)])
-    )
-    with np.errstate(invalid="ignore"):
-        return np.asarray(nearest <= RELATIVE * np.abs(values))
+def _equal(values: Floats, demands: Floats) -> Iterator[tuple[int, int]]:
+    """Yield (row, site) for each number that equals a demand other than zero: the first such site."""
+    order = np.argsort(demands, kind="stable")
+    ordered = demands[order]
+    first = np.searchsorted(ordered, values * (1 - RELATIVE))
+    for row in np.flatnonzero(np.isfinite(values) & (values > 0) & (first < len(ordered))):
+        if abs(ordered[first[row]] - values[row]) <= RELATIVE * values[row]:
+            yield int(row), int(order[first[row]])
+
+
+def _by_chance(values: Floats, demands: Floats, matches: list[tuple[int, int, float, int]]) -> set[int]:
+    """Digits at which chance explains the matches of a column: numbers of k digits fall on 9·10^(k−1) marks a decade."""
+    if not matches:
+        return set()
+    public, secret = _by_decade(values), _by_decade(demands)
+    chance = set()
+    for digits in {digits for *_, digits in matches}:
+        seen = {value for *_, value, k in matches if k == digits}
+        marks = 9 * 10 ** (digits - 1)
+        expected = sum(
+            sum(k <= digits for k in public[decade]) * sum(k <= digits for k in secret.get(decade, ())) / marks
+            for decade in public
+        )
+        if expected >= CHANCE * len(seen):
+            chance.add(digits)
+    return chance
+
+
+def _by_decade(numbers: Floats) -> dict[int, list[int]]:
+    """Digits of the distinct positive numbers, by decade."""
+    found: dict[int, list[int]] = {}
+    for value in np.unique(numbers[np.isfinite(numbers) & (numbers > 0)]).tolist():
+        found.setdefault(math.floor(math.log10(value)), []).append(_digits(value))
+    return found

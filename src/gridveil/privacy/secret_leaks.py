@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.text import ranges
-from gridveil.privacy.limits import any_equal, tells_something
+from gridveil.privacy.limits import RELATIVE, ROUND_DIGITS
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
 
@@ -42,10 +42,10 @@ def _equal_numbers(name: str, values: Values, base: float, public: Any) -> list[
     """Public numbers that equal a demand or a rating, per unit; costs and logarithms have no public counterpart."""
     if name not in ("demand", "limit"):
         return []
-    telling = np.array([value for value in values.real if tells_something(abs(value) * base)])
+    telling = np.array([value for value in values.real if _tells_something(abs(value) * base)])
     found = []
     for column, numbers in public.items():
-        rows = np.flatnonzero(np.isfinite(numbers) & any_equal(np.abs(numbers), np.abs(telling)))
+        rows = np.flatnonzero(np.isfinite(numbers) & _any_equal(np.abs(numbers), np.abs(telling)))
         found += [f"{column}, row {row + 1}: equals the {name} of a participant" for row in rows]
     return found
 
@@ -99,3 +99,21 @@ def _ratings_from_impedances(case: Case, truth: Values) -> list[str]:
 
 
 CHECKS: dict[str, Callable[[Values], list[str]]] = {"cost": _cost_classes, "impedance": _standard_ratios}
+
+
+def _tells_something(amount: float) -> bool:
+    """Whether a number has digits enough to be no coincidence."""
+    return amount != 0 and float(f"{amount:.{ROUND_DIGITS - 1}g}") != amount
+
+
+def _any_equal(values: NDArray[np.float64], secrets: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which values equal one of the secrets, up to the rounding of a file."""
+    if secrets.size == 0:
+        return np.zeros(len(values), dtype=bool)
+    ordered = np.sort(secrets)
+    place = np.clip(np.searchsorted(ordered, values), 1, len(ordered)) - 1
+    nearest = np.minimum(
+        np.abs(values - ordered[place]), np.abs(values - ordered[np.minimum(place + 1, len(ordered) - 1)])
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(nearest <= RELATIVE * np.abs(values))

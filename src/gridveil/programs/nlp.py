@@ -63,6 +63,7 @@ _IPOPT_OPTIONS: dict[str, Any] = {
     "ipopt.tol": 1e-7,
     "ipopt.constr_viol_tol": 1e-6,
     "print_time": False,
+    "show_eval_warnings": False,  # a point where a function is not defined is one of a search: Ipopt steps back from it
     "calc_lam_p": False,
     "error_on_fail": False,
 }

@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from gridveil.core.errors import InputError
+from gridveil.core.text import did_you_mean
 
 PGLIB_PREFIX = "pglib_opf_"
 SHIPPED = ("veil2", "veil9")
@@ -21,7 +22,10 @@ def resolve_case(source: str) -> Path:
         return Path(str(resources.files("gridveil.sectors") / "data" / f"{source}.m"))
     if path.name == source and not path.suffix:
         return _pglib_file(source)
-    raise InputError(f"{source}: no such file or folder; check the path, or name a built-in case such as veil9")
+    known = [str(path.with_name(other.name)) for other in _beside(path)]
+    raise InputError(
+        f"{source}: no such file or folder; check the path, or name a built-in case such as veil9{did_you_mean(source, known)}"
+    )
 
 
 def pglib_folder() -> Path | None:
@@ -45,10 +49,21 @@ def _pglib_file(name: str) -> Path:
     if folder is None:
         raise InputError(
             f"{name}: no such file, and not a built-in case ({', '.join(SHIPPED)}); "
-            "for the PGLib cases install gridveil[cases]"
+            f"for the PGLib cases install gridveil[cases]{did_you_mean(name, SHIPPED)}"
         )
     stem = PGLIB_PREFIX + name.removeprefix(PGLIB_PREFIX)
     for candidate in (folder / f"{stem}.m", folder / "api" / f"{stem}.m", folder / "sad" / f"{stem}.m"):
         if candidate.exists():
             return candidate
-    raise InputError(f"{name}: no such file, built-in case or PGLib case; 'gridveil inspect --list' shows the names")
+    known = [*SHIPPED, *pglib_names()]
+    raise InputError(
+        f"{name}: no such file, built-in case or PGLib case; 'gridveil inspect --list' shows the names{did_you_mean(name, known)}"
+    )
+
+
+def _beside(path: Path) -> list[Path]:
+    """Files and folders next to a path, for a suggestion; none where the folder cannot be read."""
+    try:
+        return sorted(path.parent.iterdir())
+    except OSError:
+        return []

@@ -73,5 +73,8 @@ class ProgramSector:
         program = network.program
         return {"bound of a variable": np.concatenate([program.x_lower, program.x_upper])}
 
+    def usual_sizes(self, network: ProgramNetwork) -> None:
+        """Nothing public tells how large the data are."""
+
     def __getattr__(self, name: str) -> Any:
         raise InputError(f"a program of your own has no files, maps or frames ({name}); use the values of the result")

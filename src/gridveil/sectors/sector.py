@@ -143,6 +143,13 @@ class Sector(Protocol):
         """Simulate data from public facts alone: the program's d, and a description of how they were made."""
         ...
 
+    def usual_sizes(self, network: Any) -> Floats | None:
+        """Guess the size of the values from public facts alone, without solving anything: per unit, one per participant.
+
+        Good for an order of magnitude. None where public facts tell nothing.
+        """
+        ...
+
     def public_frames(self, network: Any) -> Frames:
         """Show the public network as pandas frames."""
         ...

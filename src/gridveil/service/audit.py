@@ -12,7 +12,6 @@ import numpy as np
 import yaml
 
 from gridveil.core.errors import InputError
-from gridveil.core.secret import Secret, SecretValues
 from gridveil.privacy.attacks import (
     Attack,
     comment_attack,
@@ -38,12 +37,14 @@ from gridveil.privacy.secret_attacks import (
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.case import power_network
 from gridveil.sectors.registry import file_of, read_back
-from gridveil.service.draw import alpha_of
+from gridveil.service.alpha import alpha_of
 from gridveil.service.pipeline_audit import audit_pipeline
 from gridveil.service.prepare import PublicCase, prepare
-from gridveil.service.publish import CARD_FILE, PUBLIC, SIMULATION
+from gridveil.service.public_files import CARD_FILE
+from gridveil.service.publish import PUBLIC, SIMULATION
 from gridveil.service.secrets import with_secrets
 from gridveil.service.settings import ReleaseSettings
+from gridveil.service.simulated import made_up_case
 
 TEXTS = {".m", ".json", ".yaml", ".html", ".csv", ".raw", ".aux"}
 SMALLEST_P_VALUE = 1e-4  # a right sampler fails this once in ten thousand audits
@@ -93,23 +94,14 @@ def audit_release(
     ``advance`` is called after each of 2 ``runs`` releases.
     """
     case = with_secrets(case, settings.secrets)
-    stand_in = case if public_values else made_up(case, settings)
+    stand_in = case if public_values else _stand_in(case, settings)
     found = audit_pipeline(stand_in, settings, runs=runs, advance=advance)
     return {"pipeline": asdict(found) | {"passed": found.passed, "values": "public" if public_values else "made up"}}
 
 
-def made_up(case: Case, settings: ReleaseSettings) -> Case:
+def _stand_in(case: Case, settings: ReleaseSettings) -> Case:
     """The same network with values made from public data alone."""
-    prepared = prepare(PublicCase.of(case), solver=settings.solver.value)
-    data, _ = prepared.made_up()
-    empty = np.zeros(len(case.field), dtype=complex if case.field.is_complex else float)
-    values = SecretValues(prepared.model.layout.to_sites(data, empty))
-    return Case(
-        name=case.name,
-        network=case.network,
-        secret=Secret(field=case.field, values=values),
-        file_format=case.file_format,
-    )
+    return made_up_case(prepare(PublicCase.of(case), solver=settings.solver.value))[0]
 
 
 def attack_release(case: Case, source: str, folders: list[Path], solver: str) -> list[dict[str, object]]:

@@ -10,6 +10,9 @@ from gridveil.privacy.ledger import ChargePart, Exact, Ledger, exact_text
 from gridveil.privacy.ledger_book import LedgerBook, dataset_digest
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
+from gridveil.service.guards import Confirm, confirm_alpha
+from gridveil.service.prepare import PublicCase
+from gridveil.service.settings import ReleaseSettings
 
 
 def ledger_of(
@@ -34,6 +37,33 @@ def ledger_of(
     return LedgerBook().create(
         dataset, name=name or case.name, unit=field.unit, alpha=reference, cap=cap, path=path, protects=protects
     )
+
+
+def registered_ledger(
+    case: Case | PublicCase, *, name: str | None = None, path: str | os.PathLike[str] | None = None
+) -> Ledger | None:
+    """Open the ledger of a case's data set if it has one; None if it has none yet."""
+    dataset = dataset_digest(sector_of(case.network).identity(case.network), name)
+    book = LedgerBook()
+    if path is None and all(entry.dataset != dataset for entry in book.entries()):
+        return None
+    return book.find(dataset, path)
+
+
+def ledger_to_charge(
+    case: Case,
+    settings: ReleaseSettings,
+    confirm: Confirm,
+    *,
+    name: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    cap: Exact | None = None,
+    protects: Protects = Protects.PROFILE,
+) -> Ledger:
+    """Open the ledger for a release, or make it with a ``cap``: after α, its reference for ever, has been confirmed."""
+    if cap is not None:
+        confirm_alpha(PublicCase.of(case), settings, confirm)
+    return ledger_of(case, name=name, path=path, alpha=settings.alpha, cap=cap, protects=protects)
 
 
 def describe_ledger(ledger: Ledger) -> dict[str, object]:
@@ -81,3 +111,29 @@ def _part(part: ChargePart) -> dict[str, object]:
         "alpha": exact_text(part.alpha),
         "unit": part.unit,
     }
+
+
+def ledger_numbers(ledger: Ledger) -> dict[str, object]:
+    """The same for programs: numbers instead of exact text, which ``exact`` keeps for the totals."""
+    history, told = ledger.history(), describe_ledger(ledger)
+    exact = {name: told[name] for name in ("alpha", "spent", "cap", "remaining")}
+    total, charges = 0 * history.spent, []
+    for charge, fields in zip(history.charges, _charge_rows(told), strict=True):
+        total += charge.at(history.alpha)
+        numbers = {"epsilon": float(charge.epsilon), "alpha": float(charge.alpha), "total": float(total)}
+        more = {} if charge.rho is None else {"delta": float(charge.delta), "rho": float(charge.rho)}
+        charges.append(fields | numbers | more)
+    return told | {
+        "alpha": float(history.alpha),
+        "spent": float(history.spent),
+        "cap": float(history.cap),
+        "remaining": float(history.remaining),
+        "delta": float(history.delta),
+        "exact": exact,
+        "charges": charges,
+    }
+
+
+def _charge_rows(told: dict[str, object]) -> list[dict[str, object]]:
+    rows = told["charges"]
+    return rows if isinstance(rows, list) else []

@@ -15,6 +15,7 @@ from gridveil.core.text import odds_above, plural
 from gridveil.privacy.noisy import MechanismFacts
 from gridveil.sectors.registry import sector_of
 from gridveil.service.prepare import PublicCase
+from gridveil.service.public_files import CARD_SCHEMA, proof_beside
 from gridveil.service.release import PublicRelease
 from gridveil.service.secret_card import field_words, secret_facts, secret_unit_words, secret_words
 from gridveil.service.target import SMALL
@@ -50,13 +51,15 @@ SCALE_WORDS = (
 
 
 def card(release: PublicRelease) -> dict[str, object]:
-    """The card as plain values for YAML."""
+    """The card as plain values for YAML; the hashes of the public files join it when these are written."""
     field, draw, result, target = release.case.field, release.draw, release.released.result, release.target
     return {
         "name": title(release),
         "in_plain_words": plain_words(release),
         "simulation": release.simulation,
+        "schema": CARD_SCHEMA,
         "software": f"gridveil {__version__}",
+        "publication": release.publication.fields(),
         "variant": variant(release),
         "promise": {
             "field": field.name,
@@ -229,5 +232,5 @@ def _mechanism(facts: MechanismFacts, base: float, unit: str, *, is_sum: bool = 
         "lattice_step": facts.step * size,
         "root_mean_square_noise": math.sqrt(facts.expected_square) * size,
         "unit": unit,
-        "proof": facts.proof_note,
+        "proof": proof_beside(facts.proof_note),
     }

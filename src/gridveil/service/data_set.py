@@ -31,7 +31,8 @@ from gridveil.sectors.power.network import PowerNetwork
 from gridveil.sectors.registry import load_case
 from gridveil.service.data_set_rules import LoadRule, Sampler, load_rule, sampler
 from gridveil.service.data_set_tables import Solved, gridfm_tables, pglearn_tables
-from gridveil.service.publish import CARD_FILE, PUBLIC, SIMULATION
+from gridveil.service.public_files import CARD_FILE
+from gridveil.service.publish import PUBLIC, SIMULATION
 from gridveil.solvers.batch.backends import batch_backend
 from gridveil.solvers.batch.contract import BatchBackend
 from gridveil.solvers.batch.network import BatchNetwork, lower_network

@@ -6,20 +6,23 @@ are, the same charges are made, and values of the same kind are drawn.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Protocol
 
 from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
 from gridveil.core.choices import CostTargetMode
-from gridveil.core.quantity import parse_distance
 from gridveil.core.secret import SecretField
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.mechanisms import mechanism_for
 from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySource, SeededEntropy
+from gridveil.privacy.mechanisms.mechanism import Mechanism
 from gridveil.privacy.mechanisms.product import ProductNoise
 from gridveil.privacy.noisy import Draw, NoisyData, NoisySum
 from gridveil.privacy.weighted_sum import PartSum, WeightedSum
 from gridveil.service.account import Account, Price
+from gridveil.service.alpha import alpha_of
 from gridveil.service.prepare import Prepared
 from gridveil.service.secrets import divided, noise_parts, sum_parts
 from gridveil.service.settings import ReleaseSettings
@@ -46,7 +49,7 @@ def cost_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
         return Fraction(0)
     if model.supply is None or not settings.beta.relative:
         return USUAL_SHARE
-    alpha = float(parse_distance(settings.alpha, prepared.public.field))
+    alpha = float(alpha_of(settings, prepared.public.field))
     relative_noise = PRICE_SPREAD * 2**0.5 * alpha / (float(settings.exact_epsilon) * LOADING * model.supply)
     share = max(Fraction(round(100 * relative_noise / settings.beta.amount), 100), LEAST_SHARE)
     if share <= LARGEST_SHARE:
@@ -54,59 +57,138 @@ def cost_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
     return Fraction(0) if prepared.relaxation_gap > LOOSE else LARGEST_SHARE
 
 
-def alpha_of(settings: ReleaseSettings, field: SecretField) -> Fraction:
-    """α per unit of the field; of several secrets each has its own, and the whole is measured in units of them."""
-    if field.parts:
-        return field.parts[0].alpha if len(settings.secrets) == 1 else Fraction(1)
-    return parse_distance(settings.alpha, field)
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A draw that has been announced: ids that its charges carry, so that a charge whose draw was lost is not made twice.
+
+    ``share`` of ε goes to the cost target. ``draw`` is what a run that was stopped has left, its sum perhaps missing.
+    """
+
+    share: Fraction
+    values_id: str | None = None
+    total_id: str | None = None
+    draw: Draw | None = None
 
 
-def draw_values(
-    curator: Curator, settings: ReleaseSettings, share: Fraction, account: Account, purpose: str
-) -> NoisyData:
-    """Charge and draw d̃ with what the cost target leaves of ε."""
-    field = curator.field
-    alpha = alpha_of(settings, field)
-    mechanism = mechanism_for(
-        field,
-        epsilon=(1 - share) * settings.exact_epsilon,
-        alpha=alpha,
-        name=settings.mechanism,
-        entropy=_entropy(settings, 0),
-    )
+class DrawRecord(Protocol):
+    """Where a release writes down, before the first charge, which draw it is going to make."""
+
+    def found(self) -> Begun | None:
+        """What a run that was stopped has left; None if there was none."""
+        ...
+
+    def announce(self, share: Fraction) -> Begun:
+        """Write down a new draw, with this share of ε for the cost target."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoRecord:
+    """For draws that nobody will look for again."""
+
+    def found(self) -> None:
+        """There was none."""
+
+    def announce(self, share: Fraction) -> Begun:
+        """Write nothing down."""
+        return Begun(share=share)
+
+
+NO_RECORD = NoRecord()
+
+
+def prices(field: SecretField, settings: ReleaseSettings, share: Fraction) -> tuple[Price, ...]:
+    """What the draws will cost, the values first, before anything is drawn."""
+    mechanism = mechanism_of(field, settings, share)
     parts = noise_parts(mechanism) if isinstance(mechanism, ProductNoise) else ()
     price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding, parts=parts)
     # The sum's own rounding is not known yet; without it its price counts in full, which is never less.
     left = share * settings.exact_epsilon
-    rest = [Price(epsilon=left, alpha=alpha, rounding=None, parts=divided(field, left))] if share else []
-    account.check(field, price, *rest)
-    return curator.draw(mechanism, charge_id=account.pay(field, price, mechanism=repr(mechanism), purpose=purpose))
+    rest = [Price(epsilon=left, alpha=mechanism.alpha, rounding=None, parts=divided(field, left))] if share else []
+    return (price, *rest)
+
+
+def mechanism_of(field: SecretField, settings: ReleaseSettings, share: Fraction) -> Mechanism:
+    """The noise on the values, with what the cost target leaves of ε."""
+    return mechanism_for(
+        field,
+        epsilon=(1 - share) * settings.exact_epsilon,
+        alpha=alpha_of(settings, field),
+        name=settings.mechanism,
+        entropy=_entropy(settings, 0),
+    )
+
+
+def draw_values(
+    curator: Curator,
+    settings: ReleaseSettings,
+    share: Fraction,
+    account: Account,
+    purpose: str,
+    draw_id: str | None = None,
+) -> NoisyData:
+    """Charge and draw d̃ with what the cost target leaves of ε.
+
+    A draw that was paid for under ``draw_id`` was lost before anybody saw it: it is not charged again.
+    """
+    field = curator.field
+    mechanism = mechanism_of(field, settings, share)
+    charge = None if draw_id is None else account.paid(draw_id)
+    if charge is None:
+        price, *rest = prices(field, settings, share)
+        account.check(field, price, *rest)
+        charge = account.pay(field, price, mechanism=repr(mechanism), purpose=purpose, draw=draw_id)
+    return curator.draw(mechanism, charge_id=charge)
 
 
 def draw_total(
-    curator: Curator, linear: LinearCost, settings: ReleaseSettings, share: Fraction, account: Account
+    curator: Curator,
+    linear: LinearCost,
+    settings: ReleaseSettings,
+    share: Fraction,
+    account: Account,
+    draw_id: str | None = None,
 ) -> NoisySum:
-    """Charge and draw the weighted sum of the true values."""
+    """Charge and draw the weighted sum of the true values; ``draw_id`` as for the values."""
     field, alpha = curator.field, alpha_of(settings, curator.field)
     query = PartSum(weights=linear.weights, field=field) if field.parts else WeightedSum(weights=linear.weights)
     mechanism = query.mechanism(epsilon=share * settings.exact_epsilon, alpha=alpha, entropy=_entropy(settings, 1))
-    parts = sum_parts(field, query.steepnesses, mechanism.epsilon) if isinstance(query, PartSum) else ()
-    price = Price(epsilon=mechanism.epsilon, alpha=alpha, rounding=query.rounding(mechanism), parts=parts)
-    charge = account.pay(field, price, mechanism=f"weighted sum: {mechanism!r}", purpose="cost target")
+    charge = None if draw_id is None else account.paid(draw_id)
+    if charge is None:
+        parts = sum_parts(field, query.steepnesses, mechanism.epsilon) if isinstance(query, PartSum) else ()
+        price = Price(epsilon=mechanism.epsilon, alpha=alpha, rounding=query.rounding(mechanism), parts=parts)
+        words = f"weighted sum: {mechanism!r}"
+        charge = account.pay(field, price, mechanism=words, purpose="cost target", draw=draw_id)
     facts = query.facts(mechanism, alpha)
     return curator.draw_sum(query, mechanism, facts, offset=linear.constant, charge_id=charge)
 
 
-def make_draw(curator: Curator, prepared: Prepared, settings: ReleaseSettings, account: Account, purpose: str) -> Draw:
-    """Draw everything that the settings ask for.
+def make_draw(
+    curator: Curator,
+    prepared: Prepared,
+    settings: ReleaseSettings,
+    account: Account,
+    purpose: str,
+    *,
+    begun: Begun | None = None,
+    keep: Callable[[Draw], None] = lambda draw: None,
+) -> Draw:
+    """Draw everything that the settings ask for, or what is missing of a draw that was begun.
 
     The weights of the sum come from d̃ and public data; where they cannot be found, which the truth has no part in, the
-    cost target is left to the noisy values alone and its share of ε stays unspent.
+    cost target is left to the noisy values alone and its share of ε stays unspent. ``keep`` gets each part as soon as it is
+    made: the weights take a solver, and what was paid for must outlast it.
     """
-    share = cost_share(prepared, settings)
-    draw = Draw(noisy=draw_values(curator, settings, share, account, purpose))
-    linear = linear_cost(prepared.model, prepared.solves, draw.noisy) if share else None
-    return draw if linear is None else replace(draw, total=draw_total(curator, linear, settings, share, account))
+    begun = begun or Begun(share=cost_share(prepared, settings))
+    draw, share = begun.draw, begun.share
+    if draw is None:
+        draw = Draw(noisy=draw_values(curator, settings, share, account, purpose, begun.values_id))
+        keep(draw)
+    linear = linear_cost(prepared.model, prepared.solves, draw.noisy) if share and draw.total is None else None
+    if linear is not None:
+        draw = replace(draw, total=draw_total(curator, linear, settings, share, account, begun.total_id))
+        keep(draw)
+    return draw
 
 
 def _entropy(settings: ReleaseSettings, stream: int) -> EntropySource:

@@ -16,6 +16,7 @@ from gridveil.programs import ParametricProgram
 from gridveil.sectors.case import Case
 from gridveil.sectors.program import ProgramNetwork
 from gridveil.service.account import LedgerAccount, NoAccount
+from gridveil.service.guards import confirm_all, confirm_nothing
 from gridveil.service.release import make_release
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
@@ -36,14 +37,16 @@ def protect(
     ledger: Ledger | None = None,
     seed: int | None = None,
     method: Method = Method.AUTO,
+    confirm: bool = False,
 ) -> BilevelResult:
     """Make the sensitive data of a program private: one entry of d is one participant, hidden up to ±alpha.
 
-    ``epsilon`` and ``alpha`` are exact text ("1", "0.1"); ``beta`` is a share ("1%") or an amount ("250") of the cost. The
-    cost target is derived from the noisy data, unless ``cost_share`` (such as "1/5") spends that share of ε on a weighted sum
-    of the data, from which it is then estimated: a program comes without a relaxation that would tell which share is right.
-    ``forecast_cost`` gives the target, and ``declare_cost_public`` takes O at the true data, which then is no secret any more.
-    Draws are charged to the ``ledger`` of the data set. A ``seed`` makes a simulation that protects nobody instead.
+    ``epsilon`` and ``alpha`` are exact text ("1", "0.1", in the unit of the data); ``beta`` is a share ("1%") or an amount in
+    the program's cost unit ("250cost"). The cost target is derived from the noisy data, unless ``cost_share`` (such as "1/5")
+    spends that share of ε on a weighted sum of the data, from which it is then estimated: a program comes without a relaxation
+    that would tell which share is right. ``forecast_cost`` gives the target, and ``declare_cost_public`` takes O at the true
+    data, which then is no secret any more. Draws are charged to the ``ledger`` of the data set; ``confirm`` a further draw on
+    the same data. A ``seed`` makes a simulation that protects nobody instead.
     Raises NoReleaseError when no data with a verified cost in the band are found.
     """
     network = ProgramNetwork(program)
@@ -69,4 +72,5 @@ def protect(
     field = network.field(UNIT if ledger is None else ledger.unit)
     case = Case(name=program.name, network=network, secret=Secret(field=field, values=values), file_format="none")
     account = NoAccount() if ledger is None else LedgerAccount(ledger)
-    return make_release(case, settings, account).public.released.result
+    asked = confirm_all if confirm else confirm_nothing
+    return make_release(case, settings, account, confirm=asked).public.released.result

@@ -144,7 +144,7 @@ def _same_release(pair: Neighbours, settings: ReleaseSettings) -> bool:
     ends = []
     for case in (pair.low, pair.high):
         try:
-            made = service.make_release(case, settings, NoAccount(simulation=False), reuse=draws[0]).public
+            made = service.make_release(case, settings, NoAccount(simulation=False), reuse=draws[-1]).public
             ends.append((made.values.tobytes(), made.target.value, made.released.result.cost))
         except GridveilError as error:
             ends.append((b"", math.inf, float(error.exit_code)))

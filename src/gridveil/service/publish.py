@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -18,22 +19,29 @@ from pathlib import Path
 import yaml
 
 from gridveil.core.errors import InputError
+from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.limits import numbers_from_secret
 from gridveil.privacy.noisy import Draw
 from gridveil.privacy.secret_leaks import secret_leaks
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
+from gridveil.service.begun import FILE as BEGUN_FILE
+from gridveil.service.begun import was_begun
 from gridveil.service.card import card
+from gridveil.service.public_files import CARD_FILE, CARD_PAGE, file_hashes, write_proofs
+from gridveil.service.publication import UNSTATED, Publication
 from gridveil.service.registry_card import registry_entry
 from gridveil.service.release import PublicRelease, Release
+from gridveil.service.reuse import FILE as DRAW_FILE
 from gridveil.service.reuse import store_draw
 from gridveil.service.summary import summary
 from gridveil.service.written import verify_written
 
 PUBLIC, SIMULATION, CURATOR = "public", "simulation", "curator"
-CARD_FILE, CARD_PAGE, REGISTRY_FILE = "card.yaml", "card.html", "registry.yaml"
+REGISTRY_FILE = "registry.yaml"
 CERTIFICATE_FILE = "certificate.yaml"
+STAGING = ".staging-"
 TITLE, SIMULATION_TITLE = "gridveil_release", "SIMULATION_NOT_PRIVATE"
 
 CardPage = Callable[[Mapping[str, object]], str | None]
@@ -41,28 +49,43 @@ CardPage = Callable[[Mapping[str, object]], str | None]
 
 
 @contextmanager
-def destination(folder: Path) -> Iterator[None]:
+def destination(folder: Path, *, go_on: bool = False) -> Iterator[None]:
     """Take a new or empty folder for one release, before any budget is spent; another release cannot take it as well.
 
-    A folder that holds something or cannot be written to is refused. What fails before anything is written leaves nothing
-    behind, so it can be asked for again with the same folder.
+    A folder that holds something or cannot be written to is refused, unless ``go_on`` and it holds a release that was begun.
+    What fails before anything is written leaves nothing behind, so it can be asked for again with the same folder.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: already exists and is not an empty folder; choose another --out")
+    going_on = go_on and was_begun(folder)
+    if folder.exists() and not going_on and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"{folder}: already exists and is not an empty folder; choose another --out{_finished(folder)}"
+        )
     missing = [path for path in (folder / CURATOR, folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CURATOR).mkdir()  # of two releases that got here, one fails
+        (folder / CURATOR).mkdir(exist_ok=going_on)  # of two releases that got here, one fails
+        held = disk.held_folder(folder / CURATOR)
     except FileExistsError:
-        raise InputError(f"{folder}: another release is being written to this folder; choose another --out") from None
+        held = None
     except OSError as error:
         raise InputError(f"{folder}: cannot be written to ({error.strerror}); choose another --out") from None
+    if held is None:
+        raise InputError(f"{folder}: another release is being written to this folder; choose another --out")
     try:
+        for left in folder.glob(f"{STAGING}*"):
+            shutil.rmtree(left)
         yield
     finally:
+        os.close(held)
         for path in missing:
             if not any(path.iterdir()):
                 path.rmdir()
+
+
+def _finished(folder: Path) -> str:
+    if not (folder / CURATOR / DRAW_FILE).is_file():
+        return ""
+    return f" (it holds a release; --reuse {folder} takes its draw at no cost)"
 
 
 def keep_draw(draw: Draw, curator: Curator, folder: Path) -> None:
@@ -79,24 +102,28 @@ def publish(
     simulation_as_public: bool,
     card_page: CardPage | None = None,
     published: Callable[[Path], None] = lambda folder: None,
+    publication: Publication = UNSTATED,
 ) -> Release:
     """Write both folders; return the release with what the check of the written file found. ``card_page`` adds a page.
 
     A simulation goes to DIR/simulation instead of DIR/public, unless the caller insists. ``published`` gets that folder as
-    soon as it is complete.
+    soon as it is complete; ``publication`` is what the publisher states.
     """
-    made = release.public
+    made = replace(release.public, publication=publication)
     name = PUBLIC if not made.simulation or simulation_as_public else SIMULATION
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".staging-") as staging:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=STAGING) as staging:
         staged = Path(staging) / name
         staged.mkdir()
         made = _write_public(made, staged, card_page)
         shutil.move(str(staged), str(folder / name))
     release = replace(release, public=made)
     keep_draw(made.draw, release.curator.curator, folder)
+    (folder / CURATOR / BEGUN_FILE).unlink(missing_ok=True)
     published(folder / name)
-    _write_yaml(folder / name / CERTIFICATE_FILE, asdict(made.certificate))
+    write_yaml(folder / name / CERTIFICATE_FILE, asdict(made.certificate))
+    # Once more, with the hash of the certificate; a page that could not be made is not tried again.
+    write_card(folder / name, card(made), card_page if (folder / name / CARD_PAGE).is_file() else None)
     _write_curator(release, case, folder / CURATOR)
     return release
 
@@ -115,22 +142,24 @@ def _write_public(release: PublicRelease, folder: Path, card_page: CardPage | No
         release.prepared, release.released, release.target, path, solver=release.settings.solver.value
     )
     release = replace(release, released=released)
-    write_cards(folder, card(release), registry_entry(release), card_page)
+    write_yaml(folder / REGISTRY_FILE, registry_entry(release))
+    write_proofs(folder)
+    write_card(folder, card(release), card_page)
     return release
 
 
-def write_cards(
-    folder: Path, facts: Mapping[str, object], entry: Mapping[str, object], card_page: CardPage | None
-) -> None:
-    """Write a card, its page where there is one, and the entry of the registry."""
-    for name, document in ((CARD_FILE, facts), (REGISTRY_FILE, entry)):
-        _write_yaml(folder / name, document)
+def write_card(folder: Path, facts: Mapping[str, object], card_page: CardPage | None) -> None:
+    """Write a card, with the hashes of the files that are there, and its page where there is one."""
+    facts = {**facts, "files": file_hashes(folder)}
+    write_yaml(folder / CARD_FILE, facts)
     page = card_page(facts) if card_page is not None else None
     if page is not None:
-        (folder / CARD_PAGE).write_text(page, encoding="utf-8")
+        draft = folder / f".{CARD_PAGE}"
+        draft.write_text(page, encoding="utf-8")
+        draft.replace(folder / CARD_PAGE)
 
 
-def _write_yaml(path: Path, document: Mapping[str, object]) -> None:
+def write_yaml(path: Path, document: Mapping[str, object]) -> None:
     """Write a file that is complete whenever it is there."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml's, where yaml was built with it
     part = path.with_name(f".{path.name}")

@@ -30,6 +30,7 @@ def registry_entry(release: PublicRelease) -> dict[str, object]:
             is_first=_is_first(release),
             composition="sequential composition of all draws, in exact fractions, in the data set's ledger",
             software=str(facts["software"]),
+            publication=release.publication,
         ),
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from gridveil.core.secret import SecretField
 from gridveil.privacy.noisy import MechanismFacts
 from gridveil.service.card import ASSUMPTIONS
+from gridveil.service.public_files import proof_beside
+from gridveil.service.publication import Publication
 from gridveil.service.secret_card import field_words
 
 TO_BE_STATED = "to be stated by the publisher"
@@ -31,6 +32,7 @@ class RegistryFacts:
     is_first: bool
     composition: str
     software: str
+    publication: Publication
 
 
 def registry_document(field: SecretField, facts: RegistryFacts) -> dict[str, object]:
@@ -42,12 +44,17 @@ def registry_document(field: SecretField, facts: RegistryFacts) -> dict[str, obj
         "deployment": {
             "basic": {
                 "name": facts.name,
-                "data_curators": [{"data_curator_name": TO_BE_STATED, "data_curator_type": TO_BE_STATED}],
+                "data_curators": [
+                    {
+                        "data_curator_name": facts.publication.publisher or TO_BE_STATED,
+                        "data_curator_type": TO_BE_STATED,
+                    }
+                ],
                 "intended_use": f"optimal flow studies on a network whose {field_words(field)} are protected",
                 "data_product_type": "Synthetic data",
                 "data_product_region": TO_BE_STATED,
                 "description": " ".join(facts.description),
-                "publication_date": datetime.now(UTC).date().isoformat(),
+                "publication_date": facts.publication.date,
                 "data_product_sector": "Energy",
             },
             "dp_variant": {
@@ -87,12 +94,12 @@ def registry_document(field: SecretField, facts: RegistryFacts) -> dict[str, obj
             "implementation": {
                 "mechanisms": _lines(
                     [
-                        f"{part.name}, scale {part.scale:.6g}, drawn exactly on a lattice ({part.proof_note})"
+                        f"{part.name}, scale {part.scale:.6g}, drawn exactly on a lattice ({proof_beside(part.proof_note)})"
                         for part in facts.mechanisms
                     ]
                 ),
                 "preprocessing_and_hyperparameter_tuning": "none on true values; settings were chosen without looking at them",
-                "justification": "docs/proofs/release.md of the software walks from the data to every published byte",
+                "justification": "proofs/release.md, beside this file, walks from the data to every published byte",
             },
             "administrative": {"sources": facts.software},
         },

@@ -25,8 +25,10 @@ from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
 from gridveil.service.account import Account, Spending
-from gridveil.service.draw import make_draw
+from gridveil.service.draw import NO_RECORD, Begun, DrawRecord, cost_share, make_draw, prices
+from gridveil.service.guards import Confirm, ask, confirm_nothing, refuse_wrong_units
 from gridveil.service.prepare import Prepared, PublicCase, prepare
+from gridveil.service.publication import UNSTATED, Publication
 from gridveil.service.secrets import with_secrets
 from gridveil.service.settings import ReleaseSettings
 from gridveil.service.target import Aim, aim, band_around, retreats
@@ -44,6 +46,8 @@ class PublicRelease:
     """How far f̃ may lie from the true optimal cost, at 95 %; None where nobody can say."""
     released: ReleasedData
     spending: Spending | None
+    publication: Publication = UNSTATED
+    """What the publisher states."""
 
     @property
     def case(self) -> PublicCase:
@@ -103,27 +107,41 @@ def make_release(
     reuse: Draw | None = None,
     keep: Callable[[Draw], None] = lambda draw: None,
     prepared: Prepared | None = None,
+    confirm: Confirm = confirm_nothing,
+    record: DrawRecord = NO_RECORD,
 ) -> Release:
     """Release a case in memory; no file but the ledger is written.
 
     ``prepared`` is the public side of the same network, where it has been built already. ``reuse`` is the draw of an
     earlier release, which costs nothing again. ``keep`` gets the draw as soon as it is made, so that what was paid for is
-    not lost if post-processing fails. Raises NoReleaseError when no verified release is found.
+    not lost if post-processing fails. ``confirm`` is asked before ε is spent on what a person should know, and ``record``
+    holds what was announced before the first charge. Raises NoReleaseError when no verified release is found.
     """
     clock = time.perf_counter()
     case = with_secrets(case, settings.secrets)
     public, curator = PublicCase.of(case), Curator(case)
     refuse_undeclared_sites(public, settings)
     prepared = prepared or prepare(public, solver=settings.solver.value, bounds=settings.demand_bounds)
-    draw = reuse or draw_for(curator, prepared, settings, account)
-    keep(draw)
+    refuse_wrong_units(prepared, settings)
+    if reuse is not None:
+        keep(reuse)
+    draw = reuse or draw_for(curator, prepared, settings, account, confirm=confirm, record=record, keep=keep)
     made = finish(prepared, draw, settings, account.spending())
     high = prepared.model.layout.to_sites(made.released.highpoint.d, draw.noisy.values)
-    record = CuratorRecord(curator, curator.compare(draw.noisy, high, made.values), settings.solver.value)
-    return Release(public=made, curator=record, seconds=time.perf_counter() - clock)
+    kept = CuratorRecord(curator, curator.compare(draw.noisy, high, made.values), settings.solver.value)
+    return Release(public=made, curator=kept, seconds=time.perf_counter() - clock)
 
 
-def draw_for(curator: Curator, prepared: Prepared, settings: ReleaseSettings, account: Account) -> Draw:
+def draw_for(
+    curator: Curator,
+    prepared: Prepared,
+    settings: ReleaseSettings,
+    account: Account,
+    *,
+    confirm: Confirm = confirm_nothing,
+    record: DrawRecord = NO_RECORD,
+    keep: Callable[[Draw], None] = lambda draw: None,
+) -> Draw:
     """The curator's part: draw what the settings ask for, and find the true cost if it was declared public."""
     refuse_wrong_account(settings, account)
     declared = None
@@ -133,8 +151,43 @@ def draw_for(curator: Curator, prepared: Prepared, settings: ReleaseSettings, ac
         # meaning, costs no ε.
         declared = _declared_cost(curator, settings)
         band_around(prepared, settings, declared)
-    draw = make_draw(curator, prepared, settings, account, f"release of {prepared.public.name}")
-    return replace(draw, declared_cost=declared)
+    begun = refuse_unconfirmed(curator, prepared, settings, account, confirm, record)
+    begun = begun or record.announce(cost_share(prepared, settings))
+
+    kept: list[Draw] = []
+
+    def keep_whole(draw: Draw) -> None:
+        kept.append(draw if declared is None else replace(draw, declared_cost=declared))
+        keep(kept[-1])
+
+    purpose = f"release of {prepared.public.name}"
+    draw = make_draw(curator, prepared, settings, account, purpose, begun=begun, keep=keep_whole)
+    return kept[-1] if kept else draw
+
+
+def refuse_unconfirmed(
+    curator: Curator,
+    prepared: Prepared,
+    settings: ReleaseSettings,
+    account: Account,
+    confirm: Confirm,
+    record: DrawRecord = NO_RECORD,
+) -> Begun | None:
+    """Refuse a draw that the budget does not cover or that is not confirmed; return what was begun, if anything was.
+
+    A draw that was begun and charged needs neither.
+    """
+    begun = record.found()
+    if begun is None or not is_paid(begun, account):
+        needed = prices(curator.field, settings, begun.share if begun else cost_share(prepared, settings))
+        account.check(curator.field, *needed)
+        ask(prepared.public, settings, needed, account, confirm)
+    return begun
+
+
+def is_paid(begun: Begun, account: Account) -> bool:
+    """Whether the values of a draw that was begun have been charged, or are there."""
+    return begun.draw is not None or (begun.values_id is not None and account.paid(begun.values_id) is not None)
 
 
 def finish(prepared: Prepared, draw: Draw, settings: ReleaseSettings, spending: Spending | None) -> PublicRelease:

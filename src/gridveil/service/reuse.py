@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.core.quantity import parse_distance
+from gridveil.core.quantity import PER_UNIT, parse_distance
 from gridveil.core.secret import SecretField
+from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger, exact_text
 from gridveil.privacy.ledger_book import curator_key
@@ -42,7 +43,7 @@ def store_draw(draw: Draw, curator: Curator, folder: Path) -> None:
         "total": total_fields(draw.total),
         "declared_cost": draw.declared_cost,
     }
-    (folder / FILE).write_text(json.dumps(document | {"digest": _digest(document)}, indent=1) + "\n")
+    disk.write_whole(folder / FILE, json.dumps(document | {"digest": _digest(document)}, indent=1).encode() + b"\n")
 
 
 def load_draw(folder: Path, curator: Curator, ledger: Ledger | None) -> Draw:
@@ -74,7 +75,7 @@ def load_draw(folder: Path, curator: Curator, ledger: Ledger | None) -> Draw:
 def kept_promise(
     draw: Draw, field: SecretField, ledger: Ledger | None, epsilon: str | None, alpha: str | None
 ) -> tuple[str, str]:
-    """ε and α of a draw that is used again, from the ledger's charges; nothing can change them, so others are refused."""
+    """ε and α, with its unit, of a draw that is used again, from the ledger's charges; others than these are refused."""
     if field.parts:
         _check_parts(draw, field, ledger)
     paid_epsilon, paid_alpha = _paid(draw, field, ledger)
@@ -88,7 +89,7 @@ def kept_promise(
                 f"the draw to be reused was paid for at ε = {float(paid_epsilon):g} and α = {float(paid_alpha) * field.base:g} "
                 f"{field.unit}; leave out {name}, or draw anew"
             )
-    return exact_text(paid_epsilon), exact_text(paid_alpha)
+    return exact_text(paid_epsilon), f"{exact_text(paid_alpha)}{PER_UNIT}"
 
 
 def _paid(draw: Draw, field: SecretField, ledger: Ledger | None) -> tuple[Fraction, Fraction]:

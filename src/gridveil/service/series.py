@@ -21,7 +21,9 @@ from gridveil.privacy.series_curator import SeriesCurator
 from gridveil.sectors.series_table import SeriesCase, SeriesLayout
 from gridveil.service.account import Account, Spending
 from gridveil.service.draw import cost_share
+from gridveil.service.guards import Confirm, ask, confirm_nothing, refuse_wrong_units
 from gridveil.service.prepare import Prepared, PublicCase, prepare
+from gridveil.service.publication import UNSTATED, Publication
 from gridveil.service.release import refuse_undeclared_sites, refuse_wrong_account, repaired
 from gridveil.service.series_basis import plan_series
 from gridveil.service.series_draw import draw_series, draw_sums
@@ -64,6 +66,8 @@ class SeriesRelease:
     rows: tuple[HourlyRelease, ...]
     spending: Spending | None
     prepared: Prepared
+    publication: Publication = UNSTATED
+    """What the publisher states."""
 
     @property
     def cost_unit(self) -> str:
@@ -91,25 +95,37 @@ def release_series(
     keep: Keep = lambda draw: None,
     announce: Callable[[], str | None] = lambda: None,
     advance: Callable[[], None] = lambda: None,
+    confirm: Confirm = confirm_nothing,
 ) -> SeriesRelease:
     """Release every hour of a series; one row per hour, in order.
 
     All draws are charged at once, before the first. ``prepared`` is the public side of the same network, where it has been
     built already. ``reuse`` takes earlier draws, which cost nothing again; ``keep`` gets
     the draws as soon as they are made, ``announce`` is called just before the charge and gives the id of the draw, and
-    ``advance`` is called after each repair. An hour that fails, which the truth has no part in, is a row with its reason.
+    ``advance`` is called after each repair. ``confirm`` is asked as for one release. An hour that fails, which the truth has
+    no part in, is a row with its reason.
     """
     public, chosen = PublicCase.of(series.case), settings.release
     refuse_wrong_account(chosen, account)
     refuse_undeclared_sites(public, chosen)
     curator, build = SeriesCurator(series.case, series.hours), partial(_prepare, public, chosen)
     prepared = prepared or build("here")
+    refuse_wrong_units(prepared, chosen)
     settings, basis = plan_series(settings, series.layout, prepared)
     share = cost_share(prepared, chosen)
     draw = reuse
     if draw is None:
         purpose = f"series of {series.case.name}, protects one {settings.protects.value}"
-        draw = draw_series(curator, settings, basis, share, account, purpose=purpose, announce=announce)
+        draw = draw_series(
+            curator,
+            settings,
+            basis,
+            share,
+            account,
+            purpose=purpose,
+            announce=announce,
+            approve=lambda price: ask(public, chosen, (price,), account, confirm),
+        )
         keep(draw)
     if share and draw.totals is None:
         jobs = [("network", draw.hour(hour).noisy) for hour in range(len(curator))]

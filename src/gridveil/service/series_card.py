@@ -17,6 +17,7 @@ from gridveil.service.card import (
     TARGET_WORDS,
     public_facts,
 )
+from gridveil.service.public_files import CARD_SCHEMA, proof_beside
 from gridveil.service.series import SeriesRelease
 from gridveil.solvers.checks import CheckedCost
 
@@ -39,7 +40,9 @@ def series_card(release: SeriesRelease) -> dict[str, object]:
         else f"Series of networks with differentially private {plural(field.name)}",
         "in_plain_words": plain_words(release),
         "simulation": draw.simulation,
+        "schema": CARD_SCHEMA,
         "software": f"gridveil {__version__}",
+        "publication": release.publication.fields(),
         "variant": NO_PROMISE if draw.simulation else APPROXIMATE if draw.mechanism.delta else PURE,
         "promise": {
             "field": field.name,
@@ -63,7 +66,7 @@ def series_card(release: SeriesRelease) -> dict[str, object]:
             "lattice_step": draw.mechanism.step * field.base,
             "root_mean_square_noise": math.sqrt(draw.mechanism.expected_square) * field.base,
             "unit": field.unit,
-            "proof": draw.mechanism.proof_note,
+            "proof": proof_beside(draw.mechanism.proof_note),
         },
         "hours": hours,
         "hours_verified": sum(row.verified for row in release.rows),

@@ -49,15 +49,17 @@ def draw_series(
     *,
     purpose: str,
     announce: Callable[[], str | None],
+    approve: Callable[[Price], None] = lambda price: None,
 ) -> SeriesDraw:
     """Charge the whole series, sums of cost targets included, and draw its noisy values.
 
-    ``announce`` is called just before the charge and gives the id of the draw. A draw that was paid for under this id was
-    lost before anybody saw it: it is not charged again.
+    ``approve`` may refuse the price. ``announce`` is called just before the charge and gives the id of the draw. A draw that
+    was paid for under this id was lost before anybody saw it: it is not charged again.
     """
     mechanism = series_mechanism(curator.field, settings, basis, share)
     price = series_price(mechanism, settings, share, len(curator), account.protects)
     account.check(curator.field, price)
+    approve(price)
     draw_id = announce()
     charge = account.paid(draw_id) if draw_id is not None else None
     if charge is None:

@@ -14,15 +14,19 @@ import numpy as np
 
 from gridveil.privacy.series_curator import SeriesCurator, SeriesErrors
 from gridveil.sectors.registry import sector_of
+from gridveil.service.public_files import write_proofs
+from gridveil.service.publication import UNSTATED, Publication
 from gridveil.service.publish import (
     CURATOR,
     PUBLIC,
+    REGISTRY_FILE,
     SIMULATION,
     SIMULATION_TITLE,
     TITLE,
     CardPage,
     list_files,
-    write_cards,
+    write_card,
+    write_yaml,
 )
 from gridveil.service.series import HourlyRelease, SeriesRelease, refuse_empty
 from gridveil.service.series_card import series_card
@@ -42,9 +46,11 @@ def publish_series(
     *,
     simulation_as_public: bool,
     card_page: CardPage | None = None,
+    publication: Publication = UNSTATED,
 ) -> list[str]:
     """Write both folders and list the files, relative to ``folder``. Nothing is public before it is verified."""
     refuse_empty(release)
+    release = replace(release, publication=publication)
     name = PUBLIC if not release.draw.simulation or simulation_as_public else SIMULATION
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staging-") as staging:
@@ -91,8 +97,9 @@ def _write_public(release: SeriesRelease, folder: Path, card_page: CardPage | No
     release = _with_verified(release, hour, path)
     release.layout.write(release.values, folder)
     hours_frame(release).to_csv(folder / HOURS_FILE, index=False)
-    card = series_card(release) | {"network_file": _network_file(release, hour)}
-    write_cards(folder, card, series_registry_entry(release), card_page)
+    write_yaml(folder / REGISTRY_FILE, series_registry_entry(release))
+    write_proofs(folder)
+    write_card(folder, series_card(release) | {"network_file": _network_file(release, hour)}, card_page)
 
 
 def _with_verified(release: SeriesRelease, hour: int, path: Path) -> SeriesRelease:

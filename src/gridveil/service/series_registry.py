@@ -35,6 +35,7 @@ def series_registry_entry(release: SeriesRelease) -> dict[str, object]:
             is_first=release.spending is None or release.spending.draws <= 1,
             composition="one charge for all hours; sequential composition of all draws in the data set's ledger",
             software=str(facts["software"]),
+            publication=release.publication,
         ),
     )
 

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import io
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,7 +59,7 @@ class SeriesStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         buffer = io.BytesIO()
         np.save(buffer, draw.values)
-        _replace(self.folder / VALUES, buffer.getvalue())
+        disk.write_whole(self.folder / VALUES, buffer.getvalue())
         totals = None if draw.totals is None else [total_fields(total) for total in draw.totals]
         self._write(
             {
@@ -115,7 +114,7 @@ class SeriesStore:
     def _write(self, fields: dict[str, Any]) -> None:
         document = {"gridveil-series": VERSION, "promise": self._promise(), "data": self._data()} | fields
         text = json.dumps(document | {"digest": _digest(document)}, indent=1) + "\n"
-        _replace(self.folder / STATE, text.encode())
+        disk.write_whole(self.folder / STATE, text.encode())
 
     def _read(self) -> dict[str, Any]:
         path = self.folder / STATE
@@ -151,18 +150,6 @@ class SeriesStore:
 
     def _data(self) -> str:
         return self.curator.digest(curator_key())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file as a whole, forced to disk under its name when this returns."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        disk.sync(file.fileno())
-    draft.replace(path)
-    disk.sync_folder(path.parent)
 
 
 def _digest(document: dict[str, Any]) -> str:

@@ -38,6 +38,14 @@ def summary(release: Release) -> dict[str, object]:
             "worst_violation": result.monotonicity.worst_violation,
             "rank_correlation": _finite(result.monotonicity.rank_correlation),
         },
+        "units": {
+            "alpha": made.case.field.unit,
+            "beta": made.cost_unit,
+            "cost": made.cost_unit,
+            "cost_target": made.cost_unit,
+            "delta": "per unit squared",
+            "seconds": "s",
+        },
         "data_set": None if made.spending is None else asdict(made.spending),
         **_secrets(made),
         "curator": {name: _finite(value) for name, value in asdict(release.curator.comparison).items()}

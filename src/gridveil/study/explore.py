@@ -21,6 +21,7 @@ from gridveil.core.choices import CostTargetMode
 from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.methods import Method, Solver
+from gridveil.core.quantity import parse_distance, refuse_bare_distance, split_quantity
 from gridveil.core.secret import Secret, SecretField, SecretValues
 from gridveil.privacy.curator import Curator, published_values
 from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
@@ -41,7 +42,7 @@ LOW, HIGH = 0.1, 0.9  # quantiles shown beside each mean
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreGrid:
-    """The settings to try: α (per unit) and ε as exact text, β as a share (1%) or an amount, and seeds 1 … ``seeds``."""
+    """The settings to try: α with its unit and ε as exact text, β as a share (1%) or an amount, and seeds 1 … ``seeds``."""
 
     alphas: tuple[str, ...]
     epsilons: tuple[str, ...]
@@ -55,7 +56,7 @@ class ExploreGrid:
             if not values:
                 raise InputError(f"no {name} to try; give at least one")
         for alpha in self.alphas:
-            positive_fraction(alpha, "alpha")
+            refuse_bare_distance(alpha)
         for epsilon in self.epsilons:
             positive_fraction(epsilon, "epsilon")
         for beta in self.betas:
@@ -73,9 +74,17 @@ class ExploreGrid:
         """Number of releases tried."""
         return self.draws * len(self.betas)
 
-    def charge(self, alpha: Fraction) -> Fraction:
-        """Return the ε, for neighbours at distance ``alpha``, that these draws would cost on secret demands."""
-        losses = (Fraction(epsilon) * alpha / Fraction(a) for a, epsilon in product(self.alphas, self.epsilons))
+    def per_unit(self, field: SecretField) -> list[Fraction]:
+        """The values of α, per unit."""
+        return [parse_distance(alpha, field) for alpha in self.alphas]
+
+    def charge(self, alpha: str) -> Fraction:
+        """Return the ε, for neighbours at one of the ``alphas``, that these draws would cost on secret demands.
+
+        All of them must be stated in one unit: the case, and with it its base, is not known here.
+        """
+        amounts = [split_quantity(text, "alpha", example="10MVA")[0] for text in (alpha, *self.alphas)]
+        losses = (Fraction(epsilon) * amounts[0] / a for a, epsilon in product(amounts[1:], self.epsilons))
         return self.seeds * sum(losses, Fraction(0))
 
 
@@ -204,13 +213,17 @@ def demands_to_use(source: str, wanted: DemandSource | None) -> DemandSource:
 
 def refuse_true_demands(grid: ExploreGrid) -> NoReturn:
     """Explain why settings must not be tuned on true demands, and what that would cost."""
-    smallest, largest = min(map(Fraction, grid.alphas)), max(map(Fraction, grid.alphas))
-    cost = f"ε = {float(grid.charge(smallest)):.4g} at α = {float(smallest):g}"
-    if largest > smallest:
-        cost += f" (ε = {float(grid.charge(largest)):.4g} at α = {float(largest):g})"
+    stated = {alpha: split_quantity(alpha, "alpha", example="10MVA") for alpha in grid.alphas}
+    cost = "with their full ε"
+    if len({unit for _, unit in stated.values()}) == 1:
+        ends = sorted(
+            {min(stated, key=stated.__getitem__), max(stated, key=stated.__getitem__)}, key=stated.__getitem__
+        )
+        words = [f"ε = {float(grid.charge(alpha)):.4g} at α = {alpha}" for alpha in ends]
+        cost = words[0] + (f" ({words[1]})" if len(words) > 1 else "") + " in total"
     raise InputError(
         "settings are not explored on the true demands: whichever you then chose would tell something about them; "
-        f"the {grid.draws} draws of this grid would have to be paid for, {cost} in total. "
+        f"the {grid.draws} draws of this grid would have to be paid for, {cost}. "
         "Use --demands simulated, which costs nothing"
     )
 
@@ -222,14 +235,15 @@ def _explore(
     optimum = Solves(backend).afresh(model.layout.to_program(published_values(case)))
     if not optimum.converged:
         raise NoReleaseError(f"the optimal flow at the {source.value} demands was not solved ({optimum.status.value})")
-    bands = [Tolerance.parse(beta).around(optimum.cost, CostTargetMode.PUBLIC) for beta in grid.betas]
+    tolerances = [Tolerance.parse(beta) for beta in grid.betas]
+    for tolerance in tolerances:
+        tolerance.check_unit(model.program.cost_unit)
+    bands = [tolerance.around(optimum.cost, CostTargetMode.PUBLIC) for tolerance in tolerances]
     rows = []
-    for alpha, epsilon in product(grid.alphas, grid.epsilons):
+    for alpha, epsilon in product(grid.per_unit(case.field), grid.epsilons):
         tried: list[list[_Run]] = [[] for _ in bands]
         for seed in range(1, grid.seeds + 1):
-            noisy = simulate_noise(
-                case.secret, epsilon=float(Fraction(epsilon)), alpha=float(Fraction(alpha)), seed=seed
-            )
+            noisy = simulate_noise(case.secret, epsilon=float(Fraction(epsilon)), alpha=float(alpha), seed=seed)
             for runs, band in zip(tried, bands, strict=True):
                 runs.append(_run(case, model, backend, noisy, band, grid.method))
                 advance()
@@ -264,11 +278,11 @@ def _run(case: Case, model: Model, backend: Backend, noisy: NoisyData, band: Cos
     )
 
 
-def _row(alpha: str, epsilon: str, beta: str, target: float, runs: Sequence[_Run]) -> ExploreRow:
+def _row(alpha: Fraction, epsilon: str, beta: str, target: float, runs: Sequence[_Run]) -> ExploreRow:
     verified = [run for run in runs if run.verified]
     loss = float(Fraction(epsilon))
     return ExploreRow(
-        alpha=float(Fraction(alpha)),
+        alpha=float(alpha),
         epsilon=loss,
         beta=beta,
         posterior=1 / (1 + math.exp(-loss)),

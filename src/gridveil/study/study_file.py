@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -11,11 +12,13 @@ from pathlib import Path
 
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
+from gridveil.core.quantity import PER_UNIT, split_quantity
 from gridveil.core.secret_choice import stated_secrets
+from gridveil.core.text import did_you_mean
 from gridveil.privacy.mechanisms.simulation import NoiseSites
 from gridveil.sectors.gas.boundary import preset_boundary
 from gridveil.sectors.registry import file_of
-from gridveil.study.toml_table import TomlTable, choice, positive, read_toml, seed
+from gridveil.study.toml_table import TomlTable, choice, read_toml, seed
 
 DATA_VARIABLE = "GRIDVEIL_DATA"
 MOST_SEEDS = 1_000_000
@@ -104,6 +107,7 @@ def find_study(name_or_path: str) -> Path:
     if not path.is_file():
         raise InputError(
             f"{name_or_path}: no such study file, nor a study that comes with gridveil ({', '.join(shipped)})"
+            f"{did_you_mean(name_or_path, shipped)}"
         )
     return path
 
@@ -164,20 +168,33 @@ def _limits(table: TomlTable) -> Limits:
 
 
 def _cells(table: TomlTable) -> list[Setting]:
-    alphas, betas = table.each("alpha", positive), table.each("beta", _share)
+    alphas, betas = table.each("alpha", _per_unit), table.each("beta", _share)
     table.finish()
     return [Setting(alpha=alpha, beta=beta) for alpha in alphas for beta in betas]
 
 
-def _share(table: TomlTable, key: str, value: object) -> float:
-    """Read a share of the cost: "1%" or 0.01."""
+def _per_unit(table: TomlTable, key: str, value: object) -> float:
+    """Read α: "0.1pu". Networks of a study have different bases, so that it is per unit of each."""
     try:
-        share = float(Decimal(value.strip().removesuffix("%")) / 100) if isinstance(value, str) else value
+        amount, unit = split_quantity(value if isinstance(value, str) else f"{value}", key, example="1pu")
+    except InputError as error:
+        raise table.wrong(str(error)) from None
+    if unit != PER_UNIT:
+        number = f"{float(amount):g}"
+        raise table.wrong(
+            f"{key} {value!r} must be per unit of each network's base, in quotes: write '{number}{PER_UNIT}'"
+        )
+    return float(amount)
+
+
+def _share(table: TomlTable, key: str, value: object) -> float:
+    """Read a share of the cost: "1%". A bare number is refused, as everywhere."""
+    try:
+        share = float(Decimal(value.strip().removesuffix("%")) / 100) if isinstance(value, str) else math.nan
     except InvalidOperation:
-        share = None
-    percent = isinstance(value, str) and value.strip().endswith("%")
-    if (isinstance(value, str) and not percent) or not isinstance(share, float) or not 0 < share < 1:
-        raise table.wrong(f"{key} must be shares of the cost, such as '1%' or 0.01, not {value!r}")
+        share = math.nan
+    if not (isinstance(value, str) and value.strip().endswith("%")) or not 0 < share < 1:
+        raise table.wrong(f"{key} must be shares of the cost with their sign, such as '1%', not {value!r}")
     return share
 
 

@@ -17,7 +17,7 @@ from gridveil.sectors.gas.boundary import GasBoundary
 from gridveil.sectors.gas.generator import BUILT_IN
 from gridveil.sectors.gas.network import GasNetwork, gas_network_from_tables, public_gas_tables, withdrawal_field
 from gridveil.sectors.gas.read import is_gas_file, read_gas_file
-from gridveil.sectors.gas.simulate import simulate_withdrawals
+from gridveil.sectors.gas.simulate import simulate_withdrawals, usual_withdrawals
 from gridveil.sectors.gas.tables import Ints
 from gridveil.sectors.geometry import Places
 from gridveil.sectors.model import DataLayout, Model
@@ -193,6 +193,10 @@ class GasSector:
     ) -> tuple[Floats, str]:
         """Simulate withdrawals."""
         return simulate_withdrawals(network, nearest, generator, loading)
+
+    def usual_sizes(self, network: GasNetwork) -> Floats | None:
+        """Share what supplies can bring evenly among the sites."""
+        return usual_withdrawals(network)
 
     def public_frames(self, network: GasNetwork) -> Frames:
         """Show junctions, pipes, compressors and sites."""

@@ -25,6 +25,23 @@ def simulate_withdrawals(
     return data, words(level, "what the network can deliver")
 
 
+def usual_withdrawals(network: GasNetwork) -> Floats | None:
+    """Guess the withdrawals, units of the flow base: what pipes at the slack junctions and fixed supplies bring, shared evenly.
+
+    A pipe carries at most √((p_max² − p_min²)/W). None where no supply has a pipe with finite limits.
+    """
+    pipe, junction = network.pipe, network.junction
+    start, end = pipe.from_junction, pipe.to_junction
+    drop = np.maximum(junction.p_max[start] ** 2 - junction.p_min[end] ** 2, 0.0)
+    capacity = np.minimum(np.sqrt(drop / network.resistance), pipe.flow_max)
+    source = np.union1d(network.slack, np.concatenate([network.station.from_junction, network.station.to_junction]))
+    near = np.isfinite(capacity) & (np.isin(start, source) | np.isin(end, source))
+    total = float(network.injection.sum()) + (
+        float(np.median(capacity[near])) * len(network.slack) if near.any() else 0.0
+    )
+    return np.full(network.n_site, total / network.n_site / network.flow_base) if total > 0 and network.n_site else None
+
+
 def _deliverable(network: GasNetwork, nearest: Solve, shares: Floats) -> float:
     """Total of the feasible demands nearest to the first total, growing step by step, that is too much.
 

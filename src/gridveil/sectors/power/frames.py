@@ -27,6 +27,8 @@ def public_power_frames(network: PowerNetwork) -> Frames:
                 "v_max_pu": bus.v_max,
                 "reference": bus.reference,
                 "isolated": bus.isolated,
+                "area": bus.area,
+                "zone": bus.zone,
             }
         ),
         "branches": pd.DataFrame(

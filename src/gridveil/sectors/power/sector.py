@@ -28,7 +28,7 @@ from gridveil.sectors.power.operating import power_state
 from gridveil.sectors.power.places import power_places
 from gridveil.sectors.power.read import read_power_file
 from gridveil.sectors.power.relaxation import PowerRelaxation
-from gridveil.sectors.power.simulate import simulate_loads, total_capacity
+from gridveil.sectors.power.simulate import simulate_loads, total_capacity, usual_loads
 from gridveil.sectors.power.view import power_before_and_after
 from gridveil.sectors.power.write import can_write, writable_format, write_power_network
 from gridveil.sectors.sector import PublicFact, Sector, Solve, identity_texts
@@ -229,6 +229,10 @@ class PowerSector:
     ) -> tuple[Floats, str]:
         """Simulate loads for the AC program."""
         return simulate_loads(network, nearest, generator, loading)
+
+    def usual_sizes(self, network: PowerNetwork) -> Floats | None:
+        """Share half of the generator capacity among the sites as their branches suggest."""
+        return usual_loads(network)
 
     def public_frames(self, network: PowerNetwork) -> Frames:
         """Show buses, branches, generators and sites."""

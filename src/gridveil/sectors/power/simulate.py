@@ -30,6 +30,15 @@ def simulate_loads(
     return data, words(level, "the total generator capacity")
 
 
+def usual_loads(network: PowerNetwork) -> Floats | None:
+    """Guess active loads of the served sites, per unit: the simulated total, shared as branches suggest; None without limits.
+
+    Shares go with the root of the branches' rating: loads differ less than the transit lines that pass their buses.
+    """
+    capacity, weight = total_capacity(network), np.sqrt(_connection(network))
+    return None if capacity is None or not len(weight) else LOADING * capacity * weight / weight.sum()
+
+
 def _connection(network: PowerNetwork) -> Floats:
     """Total rating of the branches at the bus of each served site; unlimited ones count as the median."""
     grid = network.grid

@@ -124,6 +124,9 @@ class VeiledSector:
         places = [at[part.field.name] for part in network.parts]
         return Graph(n=drawn.n, start=drawn.start, end=drawn.end, supplied=drawn.supplied, place=np.concatenate(places))
 
+    def usual_sizes(self, network: VeiledNetwork) -> None:
+        """Values are of several kinds: no size stands for all of them."""
+
     def revealing_numbers(self, network: VeiledNetwork) -> Mapping[str, Floats]:
         """The power sector's, without what is secret here."""
         return POWER.revealing_numbers(network.grid)
