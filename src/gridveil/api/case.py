@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -18,6 +18,7 @@ from gridveil.api.solved import SolveResult, solve_case
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode, DemandBounds, Formulation, Protects
 from gridveil.core.errors import InputError, NoReleaseError
+from gridveil.core.kept import Kept, agreed_beta, parse_keep
 from gridveil.core.methods import Method, Solver
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
@@ -90,7 +91,7 @@ class GridCase:
     def release(
         self,
         *,
-        beta: str,
+        beta: str | None = None,
         epsilon: Number | None = None,
         alpha: Number | None = None,
         seed: int | None = None,
@@ -107,6 +108,10 @@ class GridCase:
         solver: Solver | str = Solver.STRUCTURED,
         demand_bounds: DemandBounds | str = DemandBounds.NONE,
         time_limit: float | None = None,
+        keep: str | Mapping[str, str] | None = None,
+        declare_public: Sequence[str] = (),
+        forecasts: Mapping[str, str] | None = None,
+        totals_share: Number | None = None,
     ) -> ReleaseResult:
         """Release the case with private demands that are feasible at a cost near the target: see ``gridveil release --help``.
 
@@ -114,6 +119,9 @@ class GridCase:
         Draws are charged to the data set's ledger, which ``budget`` creates; a ``seed`` makes a simulation that protects
         nobody. ``reuse`` takes the noise of an earlier release, its folder, or one of ``draws``, at no cost, and with it the
         promise. Nothing but the ledger is written: ``save(folder)`` of the result does that.
+
+        ``keep`` says what else is kept: "total=0.5%,zones=1%", or a mapping of the same; its ``cost`` is ``beta``. ``forecasts``
+        ("total": "7300MW") and ``declare_public`` give targets; totals are private otherwise.
         """
         mode = choose(CostTargetMode, cost_target, "the cost target")
         if mode is CostTargetMode.PUBLIC:
@@ -122,10 +130,11 @@ class GridCase:
         if reuse is None and (loss is None or distance is None):
             raise InputError("a release needs epsilon and alpha; give, for example, epsilon=1, alpha='10MVA'")
         # What is stated badly is told before a ledger is made or opened.
+        tolerance, kept = _beta_and_kept(beta, keep, declare_public, forecasts, totals_share)
         settings = ReleaseSettings(
             epsilon=loss or "1",
             alpha=distance or "1",
-            beta=Tolerance.parse(tolerance_text(beta)),
+            beta=tolerance,
             target=CostTargetSettings(
                 mode=CostTargetMode.PUBLIC if declare_cost_public else mode,
                 forecast=forecast_cost,
@@ -137,6 +146,7 @@ class GridCase:
             solver=choose(Solver, solver, "the solver"),
             demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
             time_limit=time_limit,
+            keep=kept,
         )
         refuse_share_of_nothing(PublicCase.of(self.case), settings)
         curator, book = Curator(self.case), None
@@ -288,3 +298,24 @@ class GridCase:
     def _repr_html_(self) -> str:
         facts = {key.replace("_", " "): value for key, value in self.describe().items() if key != "case"}
         return facts_html(self.name, facts)
+
+
+def _beta_and_kept(
+    beta: str | None,
+    keep: str | Mapping[str, str] | None,
+    declared: Sequence[str],
+    forecasts: Mapping[str, str] | None,
+    share: Number | None,
+) -> tuple[Tolerance, Kept]:
+    """β and all else that is kept, from what a caller states."""
+    text = keep if isinstance(keep, str) else ",".join(f"{name}={amount}" for name, amount in (keep or {}).items())
+    cost, kept = parse_keep(
+        text,
+        declared=declared,
+        forecasts=[f"{name}={quantity}" for name, quantity in (forecasts or {}).items()],
+        share=None if share is None else exact_number(share),
+    )
+    agreed = agreed_beta(None if beta is None else Tolerance.parse(tolerance_text(beta)), cost)
+    if agreed is None:
+        raise InputError("a release needs beta; give, for example, beta='1%'")
+    return agreed, kept

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from gridveil.cli.keep_options import DEFAULT_BETA, KeepOptions, beta_and_kept
 from gridveil.cli.options import (
     CaseArgument,
     DatasetOption,
@@ -56,9 +57,12 @@ def release(
         ),
     ] = None,
     beta: Annotated[
-        str,
-        typer.Option(help="Largest deviation of the optimal cost from its target: a share (1%) or an amount (250)."),
-    ] = "1%",
+        str | None,
+        typer.Option(
+            help="Largest deviation of the optimal cost from its target: a share (1%) or an amount (250).",
+            show_default=DEFAULT_BETA,
+        ),
+    ] = None,
     method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
@@ -95,6 +99,7 @@ def release(
     ] = False,
     as_json: JsonOption = False,
     *,
+    kept: KeepOptions,
     series: SeriesOptions,
     gas: GasOptions,
 ) -> None:
@@ -105,11 +110,11 @@ def release(
     Example: gridveil release veil9 --epsilon 1 --alpha 10MVA --beta 1% --budget 3 --out released
     """
     from gridveil.cli.series_release import LedgerOptions, release_table, usual_target
-    from gridveil.core.band import Tolerance
     from gridveil.privacy.curator import Curator
     from gridveil.sectors.registry import load_case
     from gridveil.service.account import LedgerAccount, NoAccount
     from gridveil.service.budget import ledger_of
+    from gridveil.service.kept import groups_of
     from gridveil.service.prepare import PublicCase
     from gridveil.service.publish import destination, keep_draw, list_files, publish
     from gridveil.service.release import make_release, refuse_share_of_nothing, refuse_undeclared_sites
@@ -124,20 +129,25 @@ def release(
         )
     mode = CostTargetMode.PUBLIC if declare_cost_public else cost_target or usual_target(series)
     target = CostTargetSettings(mode=mode, forecast=forecast_cost, share=cost_share)
+    tolerance, keep = beta_and_kept(beta, kept)
+    if keep.numbers and series.file is not None:
+        raise InputError("a series keeps the cost of each hour and nothing else; leave out all but cost in --keep")
     settings = ReleaseSettings(
         epsilon=epsilon or DEFAULT_EPSILON,
         alpha=alpha or DEFAULT_ALPHA,
-        beta=Tolerance.parse(beta),
+        beta=tolerance,
         target=target,
         seed=seed,
         method=method,
         solver=solver,
         demand_bounds=demand_bounds,
         time_limit=time_limit,
+        keep=keep,
     )
     loaded = load_case(case, case_options(gas, names), sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)
     refuse_share_of_nothing(PublicCase.of(loaded), settings)
+    groups_of(PublicCase.of(loaded), keep)
     if series.file is not None:
         promise = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
         release_table(loaded, settings, series, promise, out, reuse=reuse, simulation=simulation, as_json=as_json)
@@ -164,7 +174,7 @@ def release(
             report = _write_report(made, loaded, out, case, book)
     if report is not None:
         note(f"certificate and report: {report} ({seconds_since_start():.1f} s)")
-    show(summary(made) | {"files": list_files(out)}, as_json, case)
+    show(summary(made, with_fidelity=True) | {"files": list_files(out)}, as_json, case)
 
 
 def _with_promise(settings: ReleaseSettings, epsilon: str, alpha: str) -> ReleaseSettings:

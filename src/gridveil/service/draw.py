@@ -1,4 +1,4 @@
-"""The curator's part of a release: two draws from exact mechanisms, and nothing else.
+"""The curator's part of a release: draws from exact mechanisms, and nothing else.
 
 It solves nothing, so it cannot fail, take another branch or take longer because of the truth: whatever the true values
 are, the same charges are made, and values of the same kind are drawn.
@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import InputError
 from gridveil.core.quantity import parse_distance
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.mechanisms import mechanism_for
@@ -18,9 +19,11 @@ from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySo
 from gridveil.privacy.noisy import Draw, NoisyData, NoisySum
 from gridveil.privacy.weighted_sum import WeightedSum
 from gridveil.service.account import Account, Price
+from gridveil.service.kept import draw_totals, totals_price, totals_share
 from gridveil.service.prepare import Prepared
 from gridveil.service.settings import ReleaseSettings
 
+NOTHING = Fraction(0)
 LEAST_SHARE, USUAL_SHARE, LARGEST_SHARE = Fraction(1, 10), Fraction(1, 5), Fraction(2, 5)
 LOADING = 0.5  # share of the supply that a typical demand uses
 LOOSE = 0.1  # share of the cost that a relaxation may miss before its slopes say little about prices
@@ -32,14 +35,15 @@ def cost_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
 
     Chosen so that the noise on the cost has about the standard deviation β; within limits, as the noisy values need ε too.
     Zero, so that the target is derived from the noisy values, where public data show that the sum would tell little: without
-    a relaxation (gas), or where the noise cannot be made small and the relaxation is loose.
+    a relaxation (gas), or where the noise cannot be made small and the relaxation is loose; and where totals are drawn that
+    the release keeps: noisy values with these totals tell the cost, and no other target would agree with them.
     """
     model = prepared.model
     if settings.target.mode is not CostTargetMode.PRIVATE:
         return Fraction(0)
     if settings.target.share is not None:
         return Fraction(settings.target.share)
-    if model.relaxation is None:
+    if model.relaxation is None or settings.keep.private:
         return Fraction(0)
     if model.supply is None or not settings.beta.relative:
         return USUAL_SHARE
@@ -52,14 +56,19 @@ def cost_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
 
 
 def draw_values(
-    curator: Curator, settings: ReleaseSettings, share: Fraction, account: Account, purpose: str
+    curator: Curator,
+    settings: ReleaseSettings,
+    share: Fraction,
+    account: Account,
+    purpose: str,
+    of_totals: Fraction = NOTHING,
 ) -> NoisyData:
-    """Charge and draw d̃ with what the cost target leaves of ε."""
+    """Charge and draw d̃ with what the cost target (``share``) and kept totals (``of_totals``) leave of ε."""
     field = curator.field
     alpha = parse_distance(settings.alpha, field)
     mechanism = mechanism_for(
         field,
-        epsilon=(1 - share) * settings.exact_epsilon,
+        epsilon=(1 - share - of_totals) * settings.exact_epsilon,
         alpha=alpha,
         name=settings.mechanism,
         entropy=_entropy(settings, 0),
@@ -67,6 +76,7 @@ def draw_values(
     price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding)
     # The sum's own rounding is not known yet; without it its price counts in full, which is never less.
     rest = [Price(epsilon=share * settings.exact_epsilon, alpha=alpha, rounding=None)] if share else []
+    rest += [totals_price(settings, field, of_totals)] if of_totals else []
     account.check(field, price, *rest)
     return curator.draw(mechanism, charge_id=account.pay(field, price, mechanism=repr(mechanism), purpose=purpose))
 
@@ -90,8 +100,11 @@ def make_draw(curator: Curator, prepared: Prepared, settings: ReleaseSettings, a
     The weights of the sum come from d̃ and public data; where they cannot be found, which the truth has no part in, the
     cost target is left to the noisy values alone and its share of ε stays unspent.
     """
-    share = cost_share(prepared, settings)
-    draw = Draw(noisy=draw_values(curator, settings, share, account, purpose))
+    share, of_totals = cost_share(prepared, settings), totals_share(prepared, settings)
+    if share + of_totals >= 1:
+        raise InputError("the shares of epsilon for cost and totals leave nothing for the values; give smaller shares")
+    draw = Draw(noisy=draw_values(curator, settings, share, account, purpose, of_totals))
+    draw = replace(draw, totals=draw_totals(curator, prepared.public, settings, of_totals, account))
     linear = linear_cost(prepared.model, prepared.solves, draw.noisy) if share else None
     return draw if linear is None else replace(draw, total=draw_total(curator, linear, settings, share, account))
 

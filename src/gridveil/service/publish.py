@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -27,6 +28,8 @@ from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
 from gridveil.service.card import card
+from gridveil.service.kept import refuse_unkept
+from gridveil.service.losses import losses_at
 from gridveil.service.prepare import Prepared, PublicCase, prepare
 from gridveil.service.registry_card import registry_entry
 from gridveil.service.release import PublicRelease, Release
@@ -143,13 +146,19 @@ def _verify_written(release: PublicRelease, path: Path) -> PublicRelease:
     network, released = release.case.network, release.released
     written = sector_of(network).read_back(network, path)
     prepared = prepare(PublicCase.of(written), solver=release.settings.solver.value)
-    d = prepared.model.layout.to_program(published_values(written))
+    values = published_values(written)
+    d = prepared.model.layout.to_program(values)
+    if release.keeping.totals:
+        _refuse_unkept_file(release, values)
     same = _states_same_problem(release, prepared, d)
     if same and released.checked is not None and _is_reproduced(released.checked, prepared, d):
         return release
     own = released.result.x
     checked = prepared.solves.released(d, own if own is not None and len(own) == prepared.model.program.n_x else None)
     if checked.holds_in(release.target):
+        losses = release.keeping.losses
+        if losses is not None and not losses.contains(losses_at(prepared.model, checked.answer.x, d)):
+            raise NoReleaseError("the written file does not keep the losses; keep them less closely (--reuse)")
         result = replace(released.result, cost=checked.answer.cost)
         return replace(release, released=replace(released, checked=checked, result=result))
     if same:
@@ -158,6 +167,16 @@ def _verify_written(release: PublicRelease, path: Path) -> PublicRelease:
         f"the written {release.case.file_format} file does not keep the optimum in the band: the format loses a part of the "
         "network; convert the case to another format first"
     )
+
+
+def _refuse_unkept_file(release: PublicRelease, values: NDArray[Any]) -> None:
+    """Add up the totals again from what the written file states, as its reader would."""
+    if len(values) != len(release.case.field):
+        raise NoReleaseError(
+            f"the written {release.case.file_format} file lists other {release.case.field.participant}s, so its totals cannot "
+            "be checked; convert the case to another format first"
+        )
+    refuse_unkept(release.keeping.totals, values, release.case.field)
 
 
 def _states_same_problem(release: PublicRelease, written: Prepared, d: NDArray[np.float64]) -> bool:
@@ -183,7 +202,7 @@ def _write_curator(release: Release, case: Case, folder: Path) -> None:
         "warning": "contains true values: do not share",
         "public_numbers_that_equal_a_secret": numbers_from_secret(case),
     }
-    (folder / "report.json").write_text(json.dumps(report | summary(release), indent=2) + "\n")
+    (folder / "report.json").write_text(json.dumps(report | summary(release, with_fidelity=True), indent=2) + "\n")
     with (folder / "demands.csv").open("w", newline="") as file:
         table = csv.writer(file)
         parts = ("p", "q") if curator.field.is_complex else ("flow",)

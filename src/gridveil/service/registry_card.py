@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.text import plural
 from gridveil.service.card import ASSUMPTIONS, WORKED_BACK, card, plain_words, unit_words, unprotected
+from gridveil.service.kept_card import DECLARED, declared
 from gridveil.service.release import PublicRelease
 
 TO_BE_STATED = "to be stated by the publisher"
@@ -15,7 +16,8 @@ TO_BE_STATED = "to be stated by the publisher"
 def registry_entry(release: PublicRelease) -> dict[str, object]:
     """The entry as plain values. What only the publisher knows is left to be stated, in words that say so."""
     field, draw = release.case.field, release.draw
-    parts = [draw.noisy.mechanism, *([draw.total.mechanism] if draw.total else [])]
+    of_totals = [totals.mechanism for totals in draw.totals if totals.mechanism is not None]
+    parts = [draw.noisy.mechanism, *([draw.total.mechanism] if draw.total else []), *of_totals]
     return {
         "url_slug": "gridveil-release",
         "status": "Draft",
@@ -84,13 +86,16 @@ def registry_entry(release: PublicRelease) -> dict[str, object]:
 
 def _warned(release: PublicRelease) -> list[str]:
     items = unprotected(release)
+    names = declared(release)
+    if names:
+        items = [DECLARED.format(fields=plural(release.case.field.name), names=" and ".join(names)), *items]
     if release.target.source is CostTargetMode.PUBLIC:
         return [WORKED_BACK.format(fields=plural(release.case.field.name)), *items]
     return items
 
 
 def _is_first(release: PublicRelease) -> bool:
-    parts = 2 if release.draw.total else 1
+    parts = 1 + (release.draw.total is not None) + any(totals.mechanism for totals in release.draw.totals)
     return release.spending is None or release.spending.draws <= parts
 
 
