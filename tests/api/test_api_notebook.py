@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import gridveil
-import gridveil.service.release
+import gridveil.service.keeping
 from conftest import two_bus_net
 from gridveil.api.html import facts_html, grid_html
 from gridveil.core.errors import InputError, NoReleaseError
@@ -182,7 +182,7 @@ def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch)
         raise NoReleaseError("no release")
 
     with monkeypatch.context() as patch:
-        patch.setattr(gridveil.service.release, "repair", fail)
+        patch.setattr(gridveil.service.keeping, "repair", fail)
         with pytest.raises(NoReleaseError) as caught:
             two_bus.release(epsilon=1, alpha="0.01pu", beta="40%", budget=1, solver="ipopt")
     assert "reuse=case.draws[-1]" in caught.value.__notes__[0]

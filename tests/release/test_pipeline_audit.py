@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
 
@@ -25,10 +24,10 @@ from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.registry import load_case
+from gridveil.service import keeping, target
 from gridveil.service import release as service
-from gridveil.service import target
 from gridveil.service.audit import attack_release, audit_release, passed
-from gridveil.service.draw import draw_values
+from gridveil.service.draw import Shares, draw_values
 from gridveil.service.pipeline_audit import SMALLEST_P_VALUE, audit_pipeline, lower_bound, p_value
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
@@ -114,7 +113,7 @@ def test_noise_for_a_hundredth_of_alpha_is_caught(case, monkeypatch):
 
 def draws_alone(case, settings, account, *, reuse=None, keep=lambda draw: None, prepared=None):
     """The first step of a release in place of all of it: its noisy values pass for released ones."""
-    draw = reuse or Draw(noisy=draw_values(Curator(case), settings, Fraction(0), account, "audit"))
+    draw = reuse or Draw(noisy=draw_values(Curator(case), settings, Shares(), account, "audit"))
     keep(draw)
     result = SimpleNamespace(cost=0.0)
     return SimpleNamespace(
@@ -159,7 +158,7 @@ def test_a_failure_that_depends_on_the_truth_is_caught(case, monkeypatch):
 @pytest.mark.parametrize("trace", [1e-3, 1e-12], ids=["visible", "last digits"])
 def test_a_start_from_the_truth_is_caught(case, monkeypatch, trace):
     """A repair that starts from d° ends within its tolerance, but where in it depends on d°."""
-    make, mend, truth = service.make_release, service.repair, []
+    make, mend, truth = service.make_release, keeping.repair, []
 
     def remembering(one, *rest, **more):
         truth[:] = [one.values.reveal()]
@@ -170,7 +169,7 @@ def test_a_start_from_the_truth_is_caught(case, monkeypatch, trace):
         return replace(released, values=released.values + trace * (truth[0] - released.values))
 
     monkeypatch.setattr(service, "make_release", remembering)
-    monkeypatch.setattr(service, "repair", started_from_the_truth)
+    monkeypatch.setattr(keeping, "repair", started_from_the_truth)
     audit = audit_pipeline(case, SETTINGS, runs=2)
     assert not audit.same_draw_same_release and not audit.passed
 

@@ -29,7 +29,7 @@ FIELDS = {
     "cost_target_error", "cost", "cost_error", "cost_spread", "delta", "optimisations", "seconds", "certificate", "data_set",
     "files", "curator", "schema", "units",
 }  # fmt: skip
-CURATOR_FIELDS = {"distance_noisy", "distance_highpoint", "distance_released", "highpoint_cost_error"}
+CURATOR_FIELDS = {"distance_noisy", "distance_highpoint", "distance_released", "highpoint_cost_error", "fidelity"}
 
 
 def run(cli, case, out, *options):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -26,6 +26,7 @@ from gridveil.core.choices import (
     Protects,
 )
 from gridveil.core.errors import InputError, NoReleaseError
+from gridveil.core.kept import NOTHING_KEPT, Kept, agreed_beta, parse_keep
 from gridveil.core.methods import Method, Solver
 from gridveil.core.secret_choice import SecretChoice, demand_alpha, split_off_demand, stated_secrets
 from gridveil.privacy.curator import Curator
@@ -102,7 +103,7 @@ class GridCase:
     def release(
         self,
         *,
-        beta: str = DEFAULT_BETA,
+        beta: str | None = None,
         epsilon: Number | None = None,
         alpha: Number | None = None,
         seed: int | None = None,
@@ -121,6 +122,10 @@ class GridCase:
         time_limit: float | None = None,
         confirm: bool = False,
         secret: str | Mapping[str, str] | None = None,
+        keep: str | Mapping[str, str] | None = None,
+        declare_public: Sequence[str] = (),
+        forecasts: Mapping[str, str] | None = None,
+        totals_share: Number | None = None,
     ) -> ReleaseResult:
         """Release the case with private demands that are feasible at a cost near the target: see ``gridveil release --help``.
 
@@ -131,6 +136,9 @@ class GridCase:
         cost, and with it the promise. Nothing but the ledger is written: ``save(folder)`` of the result does that. ``secret``
         states what is hidden and how far, instead of ``alpha``: {"demand": "0.1MVA", "cost": "2$/MWh", "limit": "20MVA",
         "impedance": "5%"}.
+
+        ``keep`` says what else is kept: "total=0.5%,zones=1%", or a mapping of the same; its ``cost`` is ``beta``. ``forecasts``
+        ("total": "7300MW") and ``declare_public`` give targets; totals are private otherwise.
         """
         loss, distance = (None if stated is None else exact_number(stated) for stated in (epsilon, alpha))
         if secret is not None and distance is not None:
@@ -138,10 +146,11 @@ class GridCase:
         demand_alone, secrets = split_off_demand(stated_secrets(secret))
         distance = distance or demand_alone
         # What is stated badly is told before a ledger is made or opened.
+        tolerance, kept = _beta_and_kept(beta, keep, declare_public, forecasts, totals_share)
         settings = _settings(
             loss,
             distance,
-            beta,
+            tolerance,
             cost_target=cost_target,
             forecast_cost=forecast_cost,
             cost_share=cost_share,
@@ -153,6 +162,7 @@ class GridCase:
             demand_bounds=demand_bounds,
             time_limit=time_limit,
             secrets=secrets,
+            keep=kept,
         )
         case = with_secrets(self.case, secrets)
         public = PublicCase.of(case)
@@ -196,7 +206,7 @@ class GridCase:
         result is for the curator: it may name true demands.
         """
         loss, distance = (None if stated is None else exact_number(stated) for stated in (epsilon, alpha))
-        settings = _settings(loss, distance, beta, seed=seed, **choices)
+        settings = _settings(loss, distance, Tolerance.parse(tolerance_text(beta)), seed=seed, **choices)
         path = ledger.path if isinstance(ledger, Ledger) else ledger
         book = None if seed is not None else registered_ledger(self.case, name=dataset, path=path)
         cap = None if budget is None else exact_number(budget)
@@ -355,7 +365,7 @@ class GridCase:
 def _settings(
     epsilon: str | None,
     alpha: str | None,
-    beta: str,
+    beta: Tolerance,
     *,
     cost_target: CostTargetMode | str = CostTargetMode.PRIVATE,
     forecast_cost: float | None = None,
@@ -368,6 +378,7 @@ def _settings(
     demand_bounds: DemandBounds | str = DemandBounds.NONE,
     time_limit: float | None = None,
     secrets: tuple[SecretChoice, ...] = (),
+    keep: Kept = NOTHING_KEPT,
 ) -> ReleaseSettings:
     """Settings of one release from Python's arguments; the defaults are those of the command line."""
     mode = choose(CostTargetMode, cost_target, "the cost target")
@@ -376,7 +387,7 @@ def _settings(
     return ReleaseSettings(
         epsilon=epsilon or DEFAULT_EPSILON,
         alpha=alpha or demand_alpha(secrets) or DEFAULT_ALPHA,
-        beta=Tolerance.parse(tolerance_text(beta)),
+        beta=beta,
         target=CostTargetSettings(
             mode=CostTargetMode.PUBLIC if declare_cost_public else mode,
             forecast=forecast_cost,
@@ -389,4 +400,24 @@ def _settings(
         demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
         time_limit=time_limit,
         secrets=secrets,
+        keep=keep,
     )
+
+
+def _beta_and_kept(
+    beta: str | None,
+    keep: str | Mapping[str, str] | None,
+    declared: Sequence[str],
+    forecasts: Mapping[str, str] | None,
+    share: Number | None,
+) -> tuple[Tolerance, Kept]:
+    """β and all else that is kept, from what a caller states."""
+    text = keep if isinstance(keep, str) else ",".join(f"{name}={amount}" for name, amount in (keep or {}).items())
+    cost, kept = parse_keep(
+        text,
+        declared=declared,
+        forecasts=[f"{name}={quantity}" for name, quantity in (forecasts or {}).items()],
+        share=None if share is None else exact_number(share),
+    )
+    agreed = agreed_beta(None if beta is None else Tolerance.parse(tolerance_text(beta)), cost)
+    return agreed or Tolerance.parse(DEFAULT_BETA), kept

@@ -147,6 +147,20 @@ def replicas(n_d: int, settings: EstimateSettings = USUAL) -> int:
     return min(max(settings.replica_budget // n_d, settings.fewest_replicas), settings.most_replicas)
 
 
+def cost_by_tangent(model: Model, solves: Solves, noisy: NoisyData) -> float | None:
+    """Estimate O(d°) from noisy values that have the right totals, without a sum of its own; None if that cannot be done.
+
+    The tangent at the shrunken values, less what it misses at values that could be the truth: no replicas, as the sum that
+    they would correct is not noisy here.
+    """
+    linear = linear_cost(model, solves, noisy)
+    if linear is None:
+        return None
+    measured = linear.at(noisy.values)
+    pseudo, optimum = _pseudo_truth(model, solves, noisy, measured)
+    return measured if pseudo is None else measured + optimum - linear.at(pseudo)
+
+
 def _with_total(values: Values, served: NDArray[np.bool_], total: float) -> Values:
     """Values scaled so that those served add up to a total; all alike where noise left nothing positive to scale."""
     found = float(values[served].sum())

@@ -105,7 +105,7 @@ class MethodRun:
         if joint.converged and joint.delta <= SAME_POINT and self._noisy_within_bounds:
             at_noisy = joint.moved(self.noisy, 0.0)
             known = self.solves.follow(at_noisy, None)
-            if known.converged and known.cost <= self.band.upper:
+            if known.converged and known.cost <= self.band.upper and self.target.keeps(self.noisy):
                 joint = at_noisy
         follower = self.evaluate(
             StepKind.HIGHPOINT, joint.delta, joint, clock, known=known if joint.d is self.noisy else None
@@ -116,7 +116,7 @@ class MethodRun:
         self.highpoint = HighPointResult(d=joint.d, delta=joint.delta, cost=cost)
         self.starts.append(joint)
         self.lower = joint.delta
-        if follower is None or not self.band.contains(cost):
+        if follower is None or not self.band.contains(cost) or not self.target.keeps(joint.d):
             return None
         self.candidates.append(EvaluatedPoint(joint, follower))
         return Ending.NOISY_IN_BAND if joint.d is self.noisy else Ending.HIGHPOINT_IN_BAND
@@ -160,7 +160,7 @@ class MethodRun:
         )
         if usable:
             self.last_follower = usable
-            if kind is not StepKind.HIGHPOINT and self.band.contains(usable.cost):
+            if kind is not StepKind.HIGHPOINT and self.band.contains(usable.cost) and self.target.keeps(joint.d):
                 self.candidates.append(EvaluatedPoint(joint, usable))
         return usable
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from gridveil.cli.completion import complete_case, complete_preset
+from gridveil.cli.keep_options import KeepOptions
 from gridveil.cli.output import OutputMode, set_output_mode
 from gridveil.core.choices import DemandUnit, Names, Protects
 from gridveil.core.errors import InputError
@@ -146,7 +147,11 @@ class SeriesOptions:
 
 
 # Parameters of commands that stand for a group of options.
-GROUPS: dict[str, type[GasOptions] | type[SeriesOptions]] = {"gas": GasOptions, "series": SeriesOptions}
+GROUPS: dict[str, type[GasOptions] | type[SeriesOptions] | type[KeepOptions]] = {
+    "kept": KeepOptions,
+    "gas": GasOptions,
+    "series": SeriesOptions,
+}
 
 
 def case_options(gas: GasOptions, names: Names | None) -> GasBoundary | Names | None:
@@ -170,7 +175,7 @@ def sites_rule(sites: str | None) -> SiteRule:
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --quiet and --verbose to a command, and replace its ``gas`` and ``series`` parameters by their options."""
+    """Add --quiet and --verbose to a command, and replace its ``kept``, ``gas`` and ``series`` parameters by their options."""
     hints = get_type_hints(command, include_extras=True)
     groups = {name: kind for name, kind in GROUPS.items() if hints.pop(name, None)}
     group_hints = {name: get_type_hints(kind, include_extras=True) for name, kind in groups.items()}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gridveil.cli.keep_options import KeepOptions, beta_and_kept
 from gridveil.cli.options import (
     CaseArgument,
     DatasetOption,
@@ -53,9 +54,12 @@ def release(
         ),
     ] = None,
     beta: Annotated[
-        str,
-        typer.Option(help="Largest deviation of the optimal cost from its target: a share (1%) or an amount (250$/h)."),
-    ] = DEFAULT_BETA,
+        str | None,
+        typer.Option(
+            help="Largest deviation of the optimal cost from its target: a share (1%) or an amount (250$/h).",
+            show_default=DEFAULT_BETA,
+        ),
+    ] = None,
     method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
@@ -103,6 +107,7 @@ def release(
     as_json: JsonOption = False,
     secret: SecretOption = None,
     *,
+    kept: KeepOptions,
     series: SeriesOptions,
     gas: GasOptions,
 ) -> None:
@@ -117,10 +122,10 @@ def release(
     from gridveil.cli.release_words import confirmation
     from gridveil.cli.series_release import LedgerOptions, release_table, usual_target
     from gridveil.cli.single_release import check_release, release_one
-    from gridveil.core.band import Tolerance
     from gridveil.core.secret_choice import demand_alpha
     from gridveil.sectors.registry import load_case
     from gridveil.service.guards import refuse_wrong_units
+    from gridveil.service.kept import groups_of
     from gridveil.service.prepare import PublicCase, prepare
     from gridveil.service.publication import Publication
     from gridveil.service.release import refuse_share_of_nothing, refuse_undeclared_sites
@@ -136,11 +141,14 @@ def release(
         raise InputError("name the folder of the release with --out, or stop before the draw with --check")
     mode = CostTargetMode.PUBLIC if declare_cost_public else cost_target or usual_target(series)
     target = CostTargetSettings(mode=mode, forecast=forecast_cost, share=cost_share)
+    tolerance, keep = beta_and_kept(beta, kept)
+    if keep.numbers and series.file is not None:
+        raise InputError("a series keeps the cost of each hour and nothing else; leave out all but cost in --keep")
     alpha, secrets = _stated_secrets(secret, alpha, series)
     settings = ReleaseSettings(
         epsilon=epsilon or DEFAULT_EPSILON,
         alpha=alpha or demand_alpha(secrets) or DEFAULT_ALPHA,
-        beta=Tolerance.parse(beta),
+        beta=tolerance,
         target=target,
         seed=seed,
         method=method,
@@ -148,6 +156,7 @@ def release(
         demand_bounds=demand_bounds,
         time_limit=time_limit,
         secrets=secrets,
+        keep=keep,
     )
     # The name of a built-in case is public; that of a file may not be.
     network = title or (None if Path(case).exists() else case)
@@ -156,6 +165,7 @@ def release(
     loaded = with_secrets(owner, settings.secrets)
     prepared = prepare(PublicCase.of(loaded), solver=solver.value, bounds=demand_bounds)
     refuse_wrong_units(prepared, settings)
+    groups_of(prepared.public, keep)
     money = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
     if out is None or check:
         if series.file is not None or reuse is not None:

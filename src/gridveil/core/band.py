@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError
@@ -13,13 +14,44 @@ from gridveil.core.errors import InputError
 TOLERANCE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(%|[^\d\s%.+-][^\s%]*)?\s*", re.ASCII)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DataRows:
+    """Linear rows lower ≤ matrix·d ≤ upper on the program's data: totals that a release keeps; shapes (k, n_d) and (k,)."""
+
+    matrix: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    def shrunk(self, share: float) -> DataRows:
+        """The rows with this share of their half-widths cut off at either edge."""
+        cut = share * (self.upper - self.lower) / 2
+        return replace(self, lower=self.lower + cut, upper=self.upper - cut)
+
+    def joined(self, other: DataRows) -> DataRows:
+        """These rows and others."""
+        return DataRows(
+            matrix=np.concatenate([self.matrix, other.matrix]),
+            lower=np.concatenate([self.lower, other.lower]),
+            upper=np.concatenate([self.upper, other.upper]),
+        )
+
+    def hold_at(self, d: NDArray[np.float64]) -> bool:
+        """Whether data satisfy every row."""
+        values = self.matrix @ d
+        return bool(np.all((self.lower <= values) & (values <= self.upper)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class CostTarget:
-    """f̃ and the half-width β of the band that the released optimum must lie in, both in the program's cost unit."""
+    """f̃ and the half-width β of the band that the released optimum must lie in, both in the program's cost unit.
+
+    ``rows`` are the totals that the released data must keep besides; None where there are none.
+    """
 
     value: float
     beta: float
     source: CostTargetMode
+    rows: DataRows | None = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.value) and np.isfinite(self.beta) and self.beta > 0):
@@ -36,12 +68,17 @@ class CostTarget:
         return self.value + self.beta
 
     def shrunk(self, share: float) -> CostTarget:
-        """Return the band with this share of β cut off at either edge."""
-        return replace(self, beta=(1 - share) * self.beta)
+        """Return the band, and the rows, with this share of their half-widths cut off at either edge."""
+        rows = None if self.rows is None else self.rows.shrunk(share)
+        return replace(self, beta=(1 - share) * self.beta, rows=rows)
 
     def contains(self, cost: float) -> bool:
         """Whether a cost lies in the band (BL2)."""
         return self.lower <= cost <= self.upper
+
+    def keeps(self, d: NDArray[np.float64]) -> bool:
+        """Whether data satisfy the rows, if there are any."""
+        return self.rows is None or self.rows.hold_at(d)
 
 
 @dataclass(frozen=True)

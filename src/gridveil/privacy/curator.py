@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from gridveil.core.choices import Formulation
 from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretField
+from gridveil.privacy.group_sums import GroupSums
+from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 from gridveil.privacy.mechanisms.mechanism import Mechanism
 from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
 from gridveil.privacy.noisy import MechanismFacts, NoisyData, NoisySum
@@ -27,7 +29,9 @@ from gridveil.privacy.weighted_sum import WeightedSum
 from gridveil.programs import Status
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.case import power_network
+from gridveil.sectors.power.profile import OperatingProfile
 from gridveil.sectors.registry import build_model
+from gridveil.solvers.profiles import profile_at
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
 
@@ -49,6 +53,8 @@ class CuratorSolution:
     iterations: int
     build_seconds: float
     solve_seconds: float
+    losses: float | None = None
+    """Active power generated less demanded, per unit; None where nothing is lost."""
 
     @property
     def converged(self) -> bool:
@@ -109,6 +115,14 @@ class Curator:
             charge_id=charge_id,
         )
 
+    def draw_group_sums(self, query: GroupSums, mechanism: LatticeMechanism) -> NDArray[Any]:
+        """The sums of the true values of each group with noise, per unit. The caller has paid for them."""
+        return mechanism.draw_exact_points(query.exact_values(self.__case.values.reveal()))
+
+    def declared_sums(self, query: GroupSums) -> NDArray[Any]:
+        """The true sums of each group, per unit, as they are: for sums that the curator declares public."""
+        return query.sums(self.__case.values.reveal())
+
     def optimum(
         self, *, formulation: Formulation = Formulation.AC, solver: str = "structured", verbose: bool = False
     ) -> CuratorSolution:
@@ -118,7 +132,8 @@ class Curator:
         backend = backend_for(model, solver, verbose=verbose)
         backend.prepare()
         built = time.perf_counter()
-        answer = Solves(backend).best(model.layout.to_program(self.__case.values.reveal()))
+        d = model.layout.to_program(self.__case.values.reveal())
+        answer = Solves(backend).best(d)
         return CuratorSolution(
             status=answer.status,
             cost=answer.cost if answer.converged else math.nan,
@@ -130,6 +145,7 @@ class Curator:
             iterations=answer.iterations,
             build_seconds=built - clock,
             solve_seconds=time.perf_counter() - built,
+            losses=None if model.losses is None else model.losses(answer.x, d),
         )
 
     def write_solved(self, solution: CuratorSolution, formulation: Formulation, path: Path, *, title: str) -> None:
@@ -140,6 +156,14 @@ class Curator:
         from gridveil.sectors.power.solved_case import write_solved_case
 
         write_solved_case(network, self.__case.values.reveal(), formulation, solution.x, path, title=title)
+
+    def profile(self, *, solver: str = "structured", outages: tuple[int, ...] = ()) -> OperatingProfile:
+        """What one reads off O(d°) of a power network, by a solver that nobody else uses. Never to be published."""
+        network, model = power_network(self.__case), build_model(self.__case.network)
+        if network is None:
+            raise InputError(f"a {model.kind} network has no profile of prices and lines")
+        d = model.layout.to_program(self.__case.values.reveal())
+        return profile_at(backend_for(model, solver), network, d, outages=outages)
 
     def distance(self, values: NDArray[Any]) -> float:
         """‖values − d°‖/‖d°‖; NaN if d° is zero. Never to be published."""

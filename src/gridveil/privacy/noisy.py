@@ -95,25 +95,56 @@ class NoisySum:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class DrawnTotals:
+    """Sums of the true values of disjoint groups of participants, with noise, or as they are where declared public.
+
+    ``group`` gives each participant's position among ``labels``; ``values`` (k,) are per unit. ``mechanism`` states ε and α
+    of these sums, None where they are declared public. ``charge_id`` is that of all sums of a release, whose parts add up.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    group: NDArray[np.int64]
+    values: NDArray[Any]
+    mechanism: MechanismFacts | None
+    simulation: bool
+    charge_id: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", _frozen(self.group))
+        object.__setattr__(self, "values", _frozen(self.values))
+
+    @property
+    def epsilon(self) -> float:
+        """What these sums spend."""
+        return 0.0 if self.mechanism is None else self.mechanism.epsilon
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Draw:
     """Everything that was drawn for a release, and may be post-processed again and again at no further cost.
 
-    ``declared_cost`` is the true optimal cost where the curator declared it public: kept, so that it is found only once.
+    ``declared_cost`` is the true optimal cost where the curator declared it public: kept, so that it is found only once;
+    ``declared_loss`` likewise, per unit. ``totals`` are the sums that the release keeps.
     """
 
     noisy: NoisyData
     total: NoisySum | None = None
     declared_cost: float | None = None
+    totals: tuple[DrawnTotals, ...] = ()
+    declared_loss: float | None = None
 
     @property
     def epsilon(self) -> float:
         """The whole ε of the draw."""
-        return self.noisy.mechanism.epsilon + (self.total.mechanism.epsilon if self.total else 0.0)
+        parts = (self.total.mechanism.epsilon if self.total else 0.0, *(totals.epsilon for totals in self.totals))
+        return sum(parts, self.noisy.mechanism.epsilon)
 
     @property
     def simulation(self) -> bool:
         """Whether any part of it was made from a seed."""
-        return self.noisy.simulation or (self.total is not None and self.total.simulation)
+        sums = (self.total is not None and self.total.simulation, *(totals.simulation for totals in self.totals))
+        return self.noisy.simulation or any(sums)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -198,6 +198,8 @@ class Model:
     """Total supply that the network states, per unit of the secret's base; None where it states none."""
     cost_vanishes: bool = False
     """Whether the optimal cost is zero over a range of ordinary data: a share of it, and prices, may then be nothing."""
+    losses: Callable[[Vector, Vector], float] | None = None
+    """From x and d to active power generated less demanded, per unit; None where nothing is lost."""
 
     @property
     def starts(self) -> tuple[Vector, ...]:

@@ -24,7 +24,7 @@ from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger, exact_text
 from gridveil.privacy.ledger_book import curator_key
 from gridveil.service.alpha import alpha_of
-from gridveil.service.draw import Begun
+from gridveil.service.draw import Begun, Shares
 from gridveil.service.reuse import FILE as DRAW_FILE
 from gridveil.service.reuse import load_draw
 from gridveil.service.settings import ReleaseSettings
@@ -37,6 +37,7 @@ WORDS = {
     "epsilon": "epsilon",
     "alpha": "alpha",
     "secrets": "secrets",
+    "keep": "kept totals",
     "mechanism": "mechanism",
     "cost_target": "cost target",
 }
@@ -71,23 +72,26 @@ class BegunRelease:
         if document["state"] == DRAWN and not drawn:
             raise InputError(f"{self.folder}: its draw is gone; restore curator/{DRAW_FILE}, or choose another --out")
         return Begun(
-            share=Fraction(document["share"]),
+            shares=Shares(cost=Fraction(document["shares"]["cost"]), totals=Fraction(document["shares"]["totals"])),
             values_id=document["values"],
             total_id=document["total"],
+            totals_id=document["totals"],
             draw=load_draw(self.folder, self.curator, self.ledger) if drawn else None,
         )
 
-    def announce(self, share: Fraction) -> Begun:
+    def announce(self, shares: Shares) -> Begun:
         """Write down, before the first charge, which draw is going to be made."""
-        begun = Begun(share=share, values_id=secrets.token_hex(16), total_id=secrets.token_hex(16))
+        ids = [secrets.token_hex(16) for _ in range(3)]
+        begun = Begun(shares=shares, values_id=ids[0], total_id=ids[1], totals_id=ids[2])
         document = {
             "gridveil-begun": VERSION,
             "state": ANNOUNCED,
             "promise": self._promise(),
             "data": self.curator.digest(curator_key()),
-            "share": str(share),
+            "shares": {"cost": str(shares.cost), "totals": str(shares.totals)},
             "values": begun.values_id,
             "total": begun.total_id,
+            "totals": begun.totals_id,
         }
         self._write(document)
         return begun
@@ -109,6 +113,7 @@ class BegunRelease:
             "epsilon": exact_text(chosen.exact_epsilon),
             "alpha": f"{exact_text(physical(alpha_of(chosen, field), field))} {field.unit}",
             "secrets": [str(one) for one in chosen.secrets],
+            "keep": [str(one) for one in chosen.keep.drawn],
             "mechanism": chosen.mechanism,
             "cost_target": [chosen.target.mode.value, chosen.target.share],
         }

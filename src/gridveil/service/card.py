@@ -10,10 +10,12 @@ from dataclasses import asdict
 
 from gridveil import __version__
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.kept import KeptSource
 from gridveil.core.secret import SecretField
 from gridveil.core.text import odds_above, plural
 from gridveil.privacy.noisy import MechanismFacts
 from gridveil.sectors.registry import sector_of
+from gridveil.service.kept_card import DECLARED, GIVEN_TOTALS, GIVEN_TOTALS_TITLE, declared, kept_facts, kept_words
 from gridveil.service.prepare import PublicCase
 from gridveil.service.public_files import CARD_SCHEMA, proof_beside
 from gridveil.service.release import PublicRelease
@@ -75,6 +77,11 @@ def card(release: PublicRelease) -> dict[str, object]:
         "mechanisms": [
             *_noise(draw.noisy.mechanism, field),
             *([_mechanism(draw.total.mechanism, field.base, release.cost_unit, is_sum=True)] if draw.total else []),
+            *(
+                _mechanism(totals.mechanism, field.base, field.unit) | {"of": totals.name, "groups": len(totals.labels)}
+                for totals in draw.totals
+                if totals.mechanism is not None
+            ),
         ],
         "unprotected": unprotected(release),
         "assumptions": list(ASSUMPTIONS),
@@ -87,6 +94,7 @@ def card(release: PublicRelease) -> dict[str, object]:
             "error_at_95_percent": release.target_error,
             "unit": release.cost_unit,
         },
+        **kept_facts(release),
         "post_processing": {
             "method": release.settings.method.value,
             "demand_bounds": release.settings.demand_bounds.value,
@@ -109,7 +117,9 @@ def title(release: PublicRelease) -> str:
     """What the release is, without a word that does not hold."""
     if release.simulation:
         return SIMULATION_NOTICE
-    words = GIVEN_COST_TITLE if release.target.source is CostTargetMode.PUBLIC else TITLE
+    if release.target.source is CostTargetMode.PUBLIC:
+        return GIVEN_COST_TITLE.format(fields=field_words(release.case.field))
+    words = GIVEN_TOTALS_TITLE if declared(release) else TITLE
     return words.format(fields=field_words(release.case.field))
 
 
@@ -123,6 +133,8 @@ def plain_words(release: PublicRelease) -> list[str]:
         words.append(WORKED_BACK.format(fields=field_words(field)))
     elif field.parts:
         words += secret_words(release.draw, field)
+    elif declared(release):
+        words.append(DECLARED.format(fields=plural(field.name), names=" and ".join(declared(release))))
     else:
         words.append(
             f"Somebody who knows the {plural(field.name)} of all other {plural(field.participant)}, and everything else in this "
@@ -139,6 +151,7 @@ def plain_words(release: PublicRelease) -> list[str]:
         f"The optimal cost of this network is {release.released.result.cost:.6g} {release.cost_unit}, within "
         f"{target.beta:.4g} of a target that is {TARGET_WORDS[target.source]}."
     )
+    words += kept_words(release)
     words += _several_optima(release)
     if release.target_error:
         words.append(
@@ -181,7 +194,9 @@ def variant(release: PublicRelease) -> str:
     """The kind of promise, in words."""
     if release.simulation:
         return NO_PROMISE
-    return GIVEN_COST if release.target.source is CostTargetMode.PUBLIC else PURE
+    if release.target.source is CostTargetMode.PUBLIC:
+        return GIVEN_COST
+    return GIVEN_TOTALS if declared(release) else PURE
 
 
 def unit_words(release: PublicRelease) -> str:
@@ -200,8 +215,14 @@ def unprotected(release: PublicRelease) -> list[str]:
     facts = public_facts(release.case)
     if release.target.source is CostTargetMode.PUBLIC:
         facts.insert(0, f"the optimal cost of the true {field_words(release.case.field)}")
+    facts = [f"the true {name}, declared public by the curator" for name in declared(release)] + facts
     if release.target.source is CostTargetMode.FORECAST:
         facts.append("the forecast of the cost, as given by the curator")
+    facts += [
+        f"the forecast of {number.name}, as given by the curator"
+        for number in release.settings.keep.numbers
+        if number.source is KeptSource.FORECAST
+    ]
     return facts
 
 

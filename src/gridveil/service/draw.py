@@ -1,4 +1,4 @@
-"""The curator's part of a release: two draws from exact mechanisms, and nothing else.
+"""The curator's part of a release: draws from exact mechanisms, and nothing else.
 
 It solves nothing, so it cannot fail, take another branch or take longer because of the truth: whatever the true values
 are, the same charges are made, and values of the same kind are drawn.
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretField
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.mechanisms import mechanism_for
@@ -23,10 +24,12 @@ from gridveil.privacy.noisy import Draw, NoisyData, NoisySum
 from gridveil.privacy.weighted_sum import PartSum, WeightedSum
 from gridveil.service.account import Account, Price
 from gridveil.service.alpha import alpha_of
+from gridveil.service.kept import draw_totals, totals_price, totals_share
 from gridveil.service.prepare import Prepared
 from gridveil.service.secrets import divided, noise_parts, sum_parts
 from gridveil.service.settings import ReleaseSettings
 
+NOTHING = Fraction(0)
 LEAST_SHARE, USUAL_SHARE, LARGEST_SHARE = Fraction(1, 10), Fraction(1, 5), Fraction(2, 5)
 LOADING = 0.5  # share of the supply that a typical demand uses
 LOOSE = 0.1  # share of the cost that a relaxation may miss before its slopes say little about prices
@@ -38,14 +41,15 @@ def cost_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
 
     Chosen so that the noise on the cost has about the standard deviation β; within limits, as the noisy values need ε too.
     Zero, so that the target is derived from the noisy values, where public data show that the sum would tell little: without
-    a relaxation (gas), or where the noise cannot be made small and the relaxation is loose.
+    a relaxation (gas), or where the noise cannot be made small and the relaxation is loose; and where totals are drawn that
+    the release keeps: noisy values with these totals tell the cost, and no other target would agree with them.
     """
     model = prepared.model
     if settings.target.mode is not CostTargetMode.PRIVATE:
         return Fraction(0)
     if settings.target.share is not None:
         return Fraction(settings.target.share)
-    if model.relaxation is None:
+    if model.relaxation is None or settings.keep.private:
         return Fraction(0)
     if model.supply is None or not settings.beta.relative:
         return USUAL_SHARE
@@ -58,15 +62,32 @@ def cost_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Shares:
+    """Shares of ε that go to the cost target and to kept totals; the values have the rest."""
+
+    cost: Fraction = NOTHING
+    totals: Fraction = NOTHING
+
+
+def shares_of(prepared: Prepared, settings: ReleaseSettings) -> Shares:
+    """The shares, as stated or chosen from public data; InputError if they leave nothing for the values."""
+    shares = Shares(cost=cost_share(prepared, settings), totals=totals_share(prepared, settings))
+    if shares.cost + shares.totals >= 1:
+        raise InputError("the shares of epsilon for cost and totals leave nothing for the values; give smaller shares")
+    return shares
+
+
+@dataclass(frozen=True, kw_only=True)
 class Begun:
     """A draw that has been announced: ids that its charges carry, so that a charge whose draw was lost is not made twice.
 
-    ``share`` of ε goes to the cost target. ``draw`` is what a run that was stopped has left, its sum perhaps missing.
+    ``draw`` is what a run that was stopped has left, its sums perhaps missing.
     """
 
-    share: Fraction
+    shares: Shares
     values_id: str | None = None
     total_id: str | None = None
+    totals_id: str | None = None
     draw: Draw | None = None
 
 
@@ -77,8 +98,8 @@ class DrawRecord(Protocol):
         """What a run that was stopped has left; None if there was none."""
         ...
 
-    def announce(self, share: Fraction) -> Begun:
-        """Write down a new draw, with this share of ε for the cost target."""
+    def announce(self, shares: Shares) -> Begun:
+        """Write down a new draw, with these shares of ε for sums."""
         ...
 
 
@@ -89,30 +110,33 @@ class NoRecord:
     def found(self) -> None:
         """There was none."""
 
-    def announce(self, share: Fraction) -> Begun:
+    def announce(self, shares: Shares) -> Begun:
         """Write nothing down."""
-        return Begun(share=share)
+        return Begun(shares=shares)
 
 
 NO_RECORD = NoRecord()
 
 
-def prices(field: SecretField, settings: ReleaseSettings, share: Fraction) -> tuple[Price, ...]:
+def prices(field: SecretField, settings: ReleaseSettings, shares: Shares) -> tuple[Price, ...]:
     """What the draws will cost, the values first, before anything is drawn."""
-    mechanism = mechanism_of(field, settings, share)
+    mechanism = mechanism_of(field, settings, shares)
     parts = noise_parts(mechanism) if isinstance(mechanism, ProductNoise) else ()
     price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding, parts=parts)
     # The sum's own rounding is not known yet; without it its price counts in full, which is never less.
-    left = share * settings.exact_epsilon
-    rest = [Price(epsilon=left, alpha=mechanism.alpha, rounding=None, parts=divided(field, left))] if share else []
+    left = shares.cost * settings.exact_epsilon
+    rest = (
+        [Price(epsilon=left, alpha=mechanism.alpha, rounding=None, parts=divided(field, left))] if shares.cost else []
+    )
+    rest += [totals_price(settings, field, shares.totals)] if shares.totals else []
     return (price, *rest)
 
 
-def mechanism_of(field: SecretField, settings: ReleaseSettings, share: Fraction) -> Mechanism:
-    """The noise on the values, with what the cost target leaves of ε."""
+def mechanism_of(field: SecretField, settings: ReleaseSettings, shares: Shares) -> Mechanism:
+    """The noise on the values, with what sums leave of ε."""
     return mechanism_for(
         field,
-        epsilon=(1 - share) * settings.exact_epsilon,
+        epsilon=(1 - shares.cost - shares.totals) * settings.exact_epsilon,
         alpha=alpha_of(settings, field),
         name=settings.mechanism,
         entropy=_entropy(settings, 0),
@@ -122,20 +146,20 @@ def mechanism_of(field: SecretField, settings: ReleaseSettings, share: Fraction)
 def draw_values(
     curator: Curator,
     settings: ReleaseSettings,
-    share: Fraction,
+    shares: Shares,
     account: Account,
     purpose: str,
     draw_id: str | None = None,
 ) -> NoisyData:
-    """Charge and draw d̃ with what the cost target leaves of ε.
+    """Charge and draw d̃ with what sums leave of ε.
 
     A draw that was paid for under ``draw_id`` was lost before anybody saw it: it is not charged again.
     """
     field = curator.field
-    mechanism = mechanism_of(field, settings, share)
+    mechanism = mechanism_of(field, settings, shares)
     charge = None if draw_id is None else account.paid(draw_id)
     if charge is None:
-        price, *rest = prices(field, settings, share)
+        price, *rest = prices(field, settings, shares)
         account.check(field, price, *rest)
         charge = account.pay(field, price, mechanism=repr(mechanism), purpose=purpose, draw=draw_id)
     return curator.draw(mechanism, charge_id=charge)
@@ -179,14 +203,20 @@ def make_draw(
     cost target is left to the noisy values alone and its share of ε stays unspent. ``keep`` gets each part as soon as it is
     made: the weights take a solver, and what was paid for must outlast it.
     """
-    begun = begun or Begun(share=cost_share(prepared, settings))
-    draw, share = begun.draw, begun.share
+    begun = begun or Begun(shares=shares_of(prepared, settings))
+    draw, shares = begun.draw, begun.shares
     if draw is None:
-        draw = Draw(noisy=draw_values(curator, settings, share, account, purpose, begun.values_id))
+        draw = Draw(noisy=draw_values(curator, settings, shares, account, purpose, begun.values_id))
         keep(draw)
-    linear = linear_cost(prepared.model, prepared.solves, draw.noisy) if share and draw.total is None else None
+    if not draw.totals and settings.keep.drawn:
+        draw = replace(
+            draw,
+            totals=draw_totals(curator, prepared.public, settings, shares.totals, account, begun.totals_id),
+        )
+        keep(draw)
+    linear = linear_cost(prepared.model, prepared.solves, draw.noisy) if shares.cost and draw.total is None else None
     if linear is not None:
-        draw = replace(draw, total=draw_total(curator, linear, settings, share, account, begun.total_id))
+        draw = replace(draw, total=draw_total(curator, linear, settings, shares.cost, account, begun.total_id))
         keep(draw)
     return draw
 

@@ -23,7 +23,7 @@ from gridveil.privacy.secret_leaks import secret_leaks
 from gridveil.sectors.case import Case
 from gridveil.service.account import LedgerAccount, Price, Spending
 from gridveil.service.card import public_facts
-from gridveil.service.draw import cost_share, mechanism_of, prices
+from gridveil.service.draw import mechanism_of, prices, shares_of
 from gridveil.service.guards import (
     AlphaFacts,
     Question,
@@ -107,7 +107,8 @@ class Preflight:
     alpha: AlphaFacts
     epsilon: float
     cost_share: float
-    """Share of ε that goes to the cost target."""
+    totals_share: float
+    """Shares of ε that go to the cost target, and to totals that are kept."""
     budget: BudgetFacts | None
     noise: NoiseFacts
     odds: ReleaseOdds | None
@@ -146,15 +147,15 @@ def preflight(
     public = case if isinstance(case, PublicCase) else PublicCase.of(case)
     prepared = prepared or prepare(public, solver=settings.solver.value, bounds=settings.demand_bounds)
     refuse_wrong_units(prepared, settings)
-    share = cost_share(prepared, settings)
-    needed, alpha = prices(public.field, settings, share), alpha_facts(public, settings)
+    shares = shares_of(prepared, settings)
+    needed, alpha = prices(public.field, settings, shares), alpha_facts(public, settings)
     spending = _spending(ledger, cap, alpha, settings)
     budget = None if spending is None else _budget(spending, needed, public, exists=ledger is not None)
     found = []
     for one in simulated_releases(prepared, settings, runs=runs, seconds=seconds):
         found.append(one)
         advance()
-    noise, chances = _noise(public, mechanism_of(public.field, settings, share).facts(), alpha), odds(found)
+    noise, chances = _noise(public, mechanism_of(public.field, settings, shares).facts(), alpha), odds(found)
     equal, leaks = _found_in(case)
     asked = () if spending is None else questions(public, settings, needed, spending)
     return Preflight(
@@ -171,7 +172,8 @@ def preflight(
         public=tuple(public_facts(public)),
         alpha=alpha,
         epsilon=float(settings.exact_epsilon),
-        cost_share=float(share),
+        cost_share=float(shares.cost),
+        totals_share=float(shares.totals),
         budget=budget,
         noise=noise,
         odds=chances,

@@ -139,7 +139,12 @@ def _write_public(release: PublicRelease, folder: Path, card_page: CardPage | No
     network = release.case.network
     path = sector_of(network).write(network, release.values, folder, release.case.file_format, title=title)
     released = verify_written(
-        release.prepared, release.released, release.target, path, solver=release.settings.solver.value
+        release.prepared,
+        release.released,
+        release.target,
+        path,
+        solver=release.settings.solver.value,
+        keeping=release.keeping,
     )
     release = replace(release, released=released)
     write_yaml(folder / REGISTRY_FILE, registry_entry(release))
@@ -173,7 +178,7 @@ def _write_curator(release: Release, case: Case, folder: Path) -> None:
         "warning": "contains true values: do not share",
         "public_numbers_that_equal_a_secret": secret_leaks(case) if case.field.parts else numbers_from_secret(case),
     }
-    (folder / "report.json").write_text(json.dumps(report | summary(release), indent=2) + "\n")
+    (folder / "report.json").write_text(json.dumps(report | summary(release, with_fidelity=True), indent=2) + "\n")
     if curator.field.parts:
         _write_values(curator, made, folder / "values.csv")
         return

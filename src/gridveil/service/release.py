@@ -10,28 +10,35 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from gridveil.bilevel.certificate import Certificate, certify
-from gridveil.bilevel.repair import ReleasedData, repair
+from gridveil.bilevel.repair import ReleasedData
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import InputError, NoReleaseError
+from gridveil.core.kept import KeptSource
 from gridveil.privacy.curator import Comparison, Curator, CuratorSolution
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
 from gridveil.service.account import Account, Spending
-from gridveil.service.draw import NO_RECORD, Begun, DrawRecord, cost_share, make_draw, prices
+from gridveil.service.draw import NO_RECORD, Begun, DrawRecord, make_draw, prices, shares_of
 from gridveil.service.guards import Confirm, ask, confirm_nothing, refuse_wrong_units
+from gridveil.service.keeping import COST_ALONE, Keeping, cost_by_totals, cost_of_totals, keeping_of, repair_keeping
+from gridveil.service.kept import groups_of
+from gridveil.service.losses import refuse_losses
 from gridveil.service.prepare import Prepared, PublicCase, prepare
 from gridveil.service.publication import UNSTATED, Publication
 from gridveil.service.secrets import with_secrets
 from gridveil.service.settings import ReleaseSettings
 from gridveil.service.target import Aim, aim, band_around, retreats
+
+if TYPE_CHECKING:
+    from gridveil.service.fidelity import Fidelity
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,6 +55,8 @@ class PublicRelease:
     spending: Spending | None
     publication: Publication = UNSTATED
     """What the publisher states."""
+    keeping: Keeping = COST_ALONE
+    """What is kept besides the cost."""
 
     @property
     def case(self) -> PublicCase:
@@ -98,6 +107,16 @@ class Release:
     curator: CuratorRecord
     seconds: float
 
+    @cached_property
+    def fidelity(self) -> Fidelity | None:
+        """What is kept of prices, congestion, losses and balances, against the truth: the curator's eyes only.
+
+        Found when it is first asked for: after everything public is complete. None for networks without such profiles.
+        """
+        from gridveil.service.fidelity import curator_fidelity
+
+        return curator_fidelity(self)
+
 
 def make_release(
     case: Case,
@@ -123,6 +142,7 @@ def make_release(
     refuse_undeclared_sites(public, settings)
     prepared = prepared or prepare(public, solver=settings.solver.value, bounds=settings.demand_bounds)
     refuse_wrong_units(prepared, settings)
+    refuse_unknown_keep(prepared, settings)
     if reuse is not None:
         keep(reuse)
     draw = reuse or draw_for(curator, prepared, settings, account, confirm=confirm, record=record, keep=keep)
@@ -151,13 +171,16 @@ def draw_for(
         # meaning, costs no ε.
         declared = _declared_cost(curator, settings)
         band_around(prepared, settings, declared)
+    declared_loss = None
+    if settings.keep.loss is not None and settings.keep.loss.source is KeptSource.PUBLIC:
+        declared_loss = _optimum_to_declare(curator, settings).losses
     begun = refuse_unconfirmed(curator, prepared, settings, account, confirm, record)
-    begun = begun or record.announce(cost_share(prepared, settings))
+    begun = begun or record.announce(shares_of(prepared, settings))
 
     kept: list[Draw] = []
 
     def keep_whole(draw: Draw) -> None:
-        kept.append(draw if declared is None else replace(draw, declared_cost=declared))
+        kept.append(replace(draw, declared_cost=declared, declared_loss=declared_loss))
         keep(kept[-1])
 
     purpose = f"release of {prepared.public.name}"
@@ -179,7 +202,7 @@ def refuse_unconfirmed(
     """
     begun = record.found()
     if begun is None or not is_paid(begun, account):
-        needed = prices(curator.field, settings, begun.share if begun else cost_share(prepared, settings))
+        needed = prices(curator.field, settings, begun.shares if begun else shares_of(prepared, settings))
         account.check(curator.field, *needed)
         ask(prepared.public, settings, needed, account, confirm)
     return begun
@@ -192,7 +215,7 @@ def is_paid(begun: Begun, account: Account) -> bool:
 
 def finish(prepared: Prepared, draw: Draw, settings: ReleaseSettings, spending: Spending | None) -> PublicRelease:
     """Everything after the mechanism: aim, repair, certify. Sees d̃, the noisy sum and public data, and nothing else."""
-    found, released = repaired(prepared, draw, settings, for_readers=True)
+    found, released, keeping = repaired_keeping(prepared, draw, settings, for_readers=True)
     return PublicRelease(
         prepared=prepared,
         settings=settings,
@@ -201,13 +224,22 @@ def finish(prepared: Prepared, draw: Draw, settings: ReleaseSettings, spending: 
         target_error=found.error,
         released=released,
         spending=spending,
+        keeping=keeping,
     )
 
 
 def repaired(
     prepared: Prepared, draw: Draw, settings: ReleaseSettings, *, for_readers: bool = False
 ) -> tuple[Aim, ReleasedData]:
-    """Repair at the first aim that can be reached; ``for_readers`` as in ``repair``.
+    """Repair at the first aim that can be reached; ``for_readers`` as in ``repair``."""
+    found, released, _ = repaired_keeping(prepared, draw, settings, for_readers=for_readers)
+    return found, released
+
+
+def repaired_keeping(
+    prepared: Prepared, draw: Draw, settings: ReleaseSettings, *, for_readers: bool = False
+) -> tuple[Aim, ReleasedData, Keeping]:
+    """Repair at the first aim that can be reached, with all that is kept.
 
     The clock of the time limit starts here, after the mechanism.
     """
@@ -219,18 +251,22 @@ def repaired(
 
 def _repaired_in_time(
     prepared: Prepared, draw: Draw, settings: ReleaseSettings, for_readers: bool
-) -> tuple[Aim, ReleasedData]:
-    def repair_at(target: CostTarget) -> ReleasedData:
-        layout = prepared.model.layout
-        return repair(prepared.backend, layout, draw.noisy, target, settings.method, for_readers=for_readers)
+) -> tuple[Aim, ReleasedData, Keeping]:
+    keeping, moved = keeping_of(prepared, draw, settings)
+    telling = replace(draw, noisy=moved) if keeping.totals else draw
+    derive = (lambda: cost_by_totals(prepared, telling, keeping)) if keeping.totals else None
 
-    first = aim(prepared, draw, settings)
+    def repair_at(target: CostTarget) -> ReleasedData:
+        return repair_keeping(prepared, draw, target, keeping, settings, for_readers=for_readers)
+
+    first = aim(prepared, telling, settings, derive)
     try:
-        return first, repair_at(first.target)
+        return first, repair_at(first.target), keeping
     except NoReleaseError:
-        for other in retreats(prepared, draw, first, settings):
+        reachable = (lambda: cost_of_totals(prepared, telling, keeping)) if keeping.totals else None
+        for other in retreats(prepared, telling, first, settings, reachable):
             try:
-                return other, repair_at(other.target)
+                return other, repair_at(other.target), keeping
             except NoReleaseError:
                 continue
         raise
@@ -251,6 +287,12 @@ def refuse_share_of_nothing(public: PublicCase, settings: ReleaseSettings) -> No
         band_around(prepare(public, solver=settings.solver.value), settings, settings.target.forecast)
 
 
+def refuse_unknown_keep(prepared: Prepared, settings: ReleaseSettings) -> None:
+    """Refuse, before anything is charged, to keep what the network does not have."""
+    groups_of(prepared.public, settings.keep)
+    refuse_losses(prepared.public, prepared.model, settings.keep)
+
+
 def refuse_wrong_account(settings: ReleaseSettings, account: Account) -> None:
     """Refuse a private draw that nobody pays for, and a charge for a simulation."""
     if (settings.seed is None) == account.simulation:
@@ -258,10 +300,14 @@ def refuse_wrong_account(settings: ReleaseSettings, account: Account) -> None:
 
 
 def _declared_cost(curator: Curator, settings: ReleaseSettings) -> float:
+    return _optimum_to_declare(curator, settings).cost
+
+
+def _optimum_to_declare(curator: Curator, settings: ReleaseSettings) -> CuratorSolution:
     true = curator.optimum(solver=settings.solver.value)
     if not true.converged or not math.isfinite(true.cost):
         raise NoReleaseError(
-            f"the optimal flow at the case's own values was not solved ({true.status.value}), so there is no cost to declare "
+            f"the optimal flow at the case's own values was not solved ({true.status.value}), so there is nothing to declare "
             "public; check the case with 'gridveil solve', or use the private cost target"
         )
-    return true.cost
+    return true

@@ -25,7 +25,7 @@ from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger, exact_text
 from gridveil.privacy.ledger_book import curator_key
 from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
-from gridveil.privacy.noisy import Draw, NoisyData, NoisySum, facts_from
+from gridveil.privacy.noisy import Draw, DrawnTotals, NoisyData, NoisySum, facts_from
 
 FILE = "draw.json"
 VERSION = 2
@@ -42,6 +42,8 @@ def store_draw(draw: Draw, curator: Curator, folder: Path) -> None:
         "charge": draw.noisy.charge_id,
         "total": total_fields(draw.total),
         "declared_cost": draw.declared_cost,
+        "totals": [_totals_fields(totals) for totals in draw.totals],
+        "declared_loss": draw.declared_loss,
     }
     disk.write_whole(folder / FILE, json.dumps(document | {"digest": _digest(document)}, indent=1).encode() + b"\n")
 
@@ -66,6 +68,8 @@ def load_draw(folder: Path, curator: Curator, ledger: Ledger | None) -> Draw:
         ),
         total=None if total is None else total_from(total, simulation=document["simulation"]),
         declared_cost=document["declared_cost"],
+        totals=tuple(_totals_from(fields, simulation=document["simulation"]) for fields in document.get("totals", ())),
+        declared_loss=document.get("declared_loss"),
     )
     if not draw.simulation:
         _check_charges(draw, curator.field, ledger, folder)
@@ -93,11 +97,11 @@ def kept_promise(
 
 
 def _paid(draw: Draw, field: SecretField, ledger: Ledger | None) -> tuple[Fraction, Fraction]:
-    parts: list[NoisyData | NoisySum] = [draw.noisy, *([draw.total] if draw.total else [])]
+    parts = _parts(draw)
     if draw.simulation or ledger is None:
-        epsilon = sum((Fraction(repr(part.mechanism.epsilon)) for part in parts), Fraction(0))
+        epsilon = sum((Fraction(repr(epsilon)) for _, epsilon, _ in parts), Fraction(0))
         return epsilon, Fraction(repr(draw.noisy.mechanism.alpha))
-    charges = [ledger.find(part.charge_id or "") for part in parts]
+    charges = [ledger.find(charge or "") for charge, _, _ in parts]
     alpha = Fraction(1) if field.parts else charges[0].alpha / Fraction(field.base)
     return sum((charge.epsilon for charge in charges), Fraction(0)), alpha
 
@@ -122,13 +126,45 @@ def _check_charges(draw: Draw, field: SecretField, ledger: Ledger | None, folder
         raise InputError(
             f"{folder}: reusing its draw needs the ledger that it was charged to; restore it, or name it with --ledger"
         )
-    parts: list[NoisyData | NoisySum] = [draw.noisy, *([draw.total] if draw.total else [])]
-    for part in parts:
-        charge = ledger.find(part.charge_id or "")
-        stated = (part.mechanism.epsilon, part.mechanism.alpha * field.base)
+    for charge_id, epsilon, alpha in _parts(draw):
+        charge = ledger.find(charge_id or "")
+        stated = (epsilon, alpha * field.base)
         paid = (float(charge.epsilon), stated[1] if charge.parts else float(charge.alpha))
         if bool(charge.parts) != bool(field.parts) or not np.allclose(stated, paid, rtol=1e-9, atol=0.0):
             raise InputError(f"{folder}: its draw does not match the charge that paid for it; draw anew")
+
+
+def _parts(draw: Draw) -> list[tuple[str | None, float, float]]:
+    """Charge, ε and α of each part of a draw that was charged by itself; all private totals are one of them."""
+    drawn: list[NoisyData | NoisySum] = [draw.noisy, *([draw.total] if draw.total else [])]
+    parts = [(part.charge_id, part.mechanism.epsilon, part.mechanism.alpha) for part in drawn]
+    private = [totals for totals in draw.totals if totals.mechanism is not None]
+    if private:
+        parts.append((private[0].charge_id, sum(totals.epsilon for totals in private), parts[0][2]))
+    return parts
+
+
+def _totals_fields(totals: DrawnTotals) -> dict[str, Any]:
+    return {
+        "name": totals.name,
+        "labels": list(totals.labels),
+        "group": totals.group.tolist(),
+        "values": _numbers(totals.values),
+        "mechanism": None if totals.mechanism is None else asdict(totals.mechanism),
+        "charge": totals.charge_id,
+    }
+
+
+def _totals_from(fields: dict[str, Any], *, simulation: bool) -> DrawnTotals:
+    return DrawnTotals(
+        name=fields["name"],
+        labels=tuple(fields["labels"]),
+        group=np.array(fields["group"], dtype=np.int64),
+        values=_array(fields["values"]),
+        mechanism=None if fields["mechanism"] is None else facts_from(fields["mechanism"]),
+        simulation=simulation,
+        charge_id=fields["charge"],
+    )
 
 
 def total_fields(total: NoisySum | None) -> dict[str, Any] | None:

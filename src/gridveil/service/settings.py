@@ -8,6 +8,7 @@ from fractions import Fraction
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode, DemandBounds
 from gridveil.core.errors import InputError
+from gridveil.core.kept import NOTHING_KEPT, Kept
 from gridveil.core.methods import Method, Solver
 from gridveil.core.secret_choice import SecretChoice
 from gridveil.privacy.mechanisms import LAPLACE
@@ -40,6 +41,7 @@ class ReleaseSettings:
     """ε as exact text, α as text with a unit ("10MVA") or per unit, β, and how to solve. A seed makes a simulation.
 
     ``time_limit``: seconds that everything after the mechanism may take; None chooses them by the size of the network.
+    ``keep``: what the release keeps besides its cost, whose tolerance is β.
     """
 
     epsilon: str
@@ -54,6 +56,7 @@ class ReleaseSettings:
     time_limit: float | None = None
     secrets: tuple[SecretChoice, ...] = ()
     """What is hidden, each with its own α; empty: demands alone, with ``alpha``."""
+    keep: Kept = NOTHING_KEPT
 
     def __post_init__(self) -> None:
         positive_fraction(self.epsilon, "epsilon")
@@ -61,6 +64,11 @@ class ReleaseSettings:
             raise InputError("a seed must be zero or a positive whole number")
         if self.time_limit is not None and not self.time_limit > 0:
             raise InputError("the time limit must be a positive number of seconds")
+        if self.secrets and self.keep.numbers:
+            raise InputError("totals and losses are kept where demands alone are secret; leave out --keep or --secret")
+        share = self.keep.share
+        if share is not None and not 0 < positive_fraction(share, "the totals' share") < 1:
+            raise InputError("the totals' share of epsilon must lie between 0 and 1; give, for example, 0.2")
 
     @property
     def exact_epsilon(self) -> Fraction:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
+from gridveil.core.errors import GridveilError
+from gridveil.service.kept_card import kept_facts
 from gridveil.service.release import PublicRelease, Release
 
 
-def summary(release: Release) -> dict[str, object]:
-    """The fields of ``release --json``; ``curator`` holds what must not be published."""
+def summary(release: Release, *, with_fidelity: bool = False) -> dict[str, object]:
+    """The fields of ``release --json``; ``curator`` holds what must not be published.
+
+    ``with_fidelity``: once everything public is complete, ``curator`` tells what prices, congestion and balances are worth.
+    """
     made = release.public
     result, target, high = made.released.result, made.target, made.released.highpoint
     return {
@@ -46,11 +51,13 @@ def summary(release: Release) -> dict[str, object]:
             "delta": "per unit squared",
             "seconds": "s",
         },
+        **({} if made.keeping.nothing else {"kept": kept_facts(made)["kept"]}),
         "data_set": None if made.spending is None else asdict(made.spending),
         **_secrets(made),
         "curator": {name: _finite(value) for name, value in asdict(release.curator.comparison).items()}
         | {"highpoint_cost_error": _relative(high.cost - target.value, target.value)}
-        | _errors(release),
+        | _errors(release)
+        | (_fidelity(release) if with_fidelity else {}),
     }
 
 
@@ -73,6 +80,15 @@ def _errors(release: Release) -> dict[str, object]:
         "errors_noisy": curator.distances(made.draw.noisy.values),
         "errors_released": curator.distances(made.values),
     }
+
+
+def _fidelity(release: Release) -> dict[str, object]:
+    """The comparison with the truth; None where there is none, as of gas networks: a release does not fail because of it."""
+    try:
+        found = release.fidelity
+    except GridveilError:
+        found = None
+    return {"fidelity": None if found is None else found.numbers()}
 
 
 def _relative(difference: float, value: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gridveil.bilevel.cost_estimate import USUAL, derived_cost, estimate_cost
@@ -18,6 +19,10 @@ SMALL = 0.1  # a share of the cost at made-up data: β is no share of less, in n
 LEAST_COST = 1e-3  # a share of the derived cost: no estimate goes below it, so that β can be a share of it
 
 
+Derive = Callable[[], float]
+"""Finds a cost that spends nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Aim:
     """A cost band, and how far its centre may lie from the true optimal cost: at 95 %, None where nobody can say."""
@@ -26,8 +31,8 @@ class Aim:
     error: float | None
 
 
-def aim(prepared: Prepared, draw: Draw, settings: ReleaseSettings) -> Aim:
-    """The band that the released optimum must lie in."""
+def aim(prepared: Prepared, draw: Draw, settings: ReleaseSettings, derive: Derive | None = None) -> Aim:
+    """The band that the released optimum must lie in; ``derive`` finds a derived cost where more is kept than the cost."""
     mode = settings.target.mode
     if mode is CostTargetMode.FORECAST and settings.target.forecast is not None:
         return Aim(target=band_around(prepared, settings, settings.target.forecast), error=None)
@@ -37,7 +42,7 @@ def aim(prepared: Prepared, draw: Draw, settings: ReleaseSettings) -> Aim:
         return Aim(target=band_around(prepared, settings, draw.declared_cost), error=0.0)
     if mode is CostTargetMode.PRIVATE and draw.total is not None:
         return _private(prepared, draw, draw.total, settings)
-    cost = derived_cost(prepared.model, prepared.solves, draw.noisy)
+    cost = derived_cost(prepared.model, prepared.solves, draw.noisy) if derive is None else derive()
     return Aim(target=_band(prepared, settings, cost, CostTargetMode.DERIVED), error=None)
 
 
@@ -51,13 +56,22 @@ def _private(prepared: Prepared, draw: Draw, total: NoisySum, settings: ReleaseS
     return Aim(target=_band(prepared, settings, value, CostTargetMode.PRIVATE), error=error)
 
 
-def retreats(prepared: Prepared, draw: Draw, first: Aim, settings: ReleaseSettings) -> list[Aim]:
+def retreats(
+    prepared: Prepared,
+    draw: Draw,
+    first: Aim,
+    settings: ReleaseSettings,
+    cost_in_reach: Derive | None = None,
+) -> list[Aim]:
     """Bands to try, one after the other, if no values reach the first: ever nearer to what the noisy values allow.
 
-    Only for estimates: a declared or forecast cost is kept or refused.
+    Only for estimates: a declared or forecast cost is kept or refused. ``cost_in_reach`` finds a cost that can be reached
+    where more is kept than the cost: that is tried alone.
     """
     if first.target.source not in {CostTargetMode.PRIVATE, CostTargetMode.DERIVED}:
         return []
+    if cost_in_reach is not None:
+        return [replace(first, target=_band(prepared, settings, cost_in_reach(), first.target.source), error=None)]
     reachable = derived_cost(prepared.model, prepared.solves, draw.noisy)
     between = [reachable + share * (first.target.value - reachable) for share in USUAL.retreats]
     possible = [value for value in between if settings.beta.half_width(value, _least_cost(prepared, settings)) > 0]

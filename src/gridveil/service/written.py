@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from gridveil.core.errors import NoReleaseError
 from gridveil.privacy.curator import published_values
 from gridveil.sectors.model import Model
 from gridveil.sectors.registry import sector_of
+from gridveil.service.keeping import COST_ALONE, Keeping
+from gridveil.service.kept import refuse_unkept
+from gridveil.service.losses import losses_at
 from gridveil.service.prepare import Prepared, PublicCase, prepare
 from gridveil.solvers.backend import Effort, Start
 from gridveil.solvers.checks import CheckedCost, same_cost
@@ -22,7 +26,13 @@ SAME_NUMBER = 1e-11  # relative and per unit: files state twelve digits
 
 
 def verify_written(
-    prepared: Prepared, released: ReleasedData, target: CostTarget, path: Path, *, solver: str
+    prepared: Prepared,
+    released: ReleasedData,
+    target: CostTarget,
+    path: Path,
+    *,
+    solver: str,
+    keeping: Keeping = COST_ALONE,
 ) -> ReleasedData:
     """Read the file back as its reader would, and insist that its optimum, as readers find it, lies in the band.
 
@@ -32,13 +42,19 @@ def verify_written(
     network = prepared.public.network
     back = sector_of(network).read_back(network, path)
     written = prepare(PublicCase.of(back), solver=solver)
-    d = written.model.layout.to_program(published_values(back))
+    values = published_values(back)
+    d = written.model.layout.to_program(values)
+    if keeping.totals:
+        _refuse_unkept(prepared.public, keeping, values)
     same = _states_same_problem(prepared.model, released, written, d)
     if same and released.checked is not None and _is_reproduced(released.checked, written, d):
         return released
     own = released.result.x
     checked = written.solves.released(d, own if own is not None and len(own) == written.model.program.n_x else None)
     if checked.holds_in(target):
+        losses = keeping.losses
+        if losses is not None and not losses.contains(losses_at(written.model, checked.answer.x, d)):
+            raise NoReleaseError("the written file does not keep the losses; keep them less closely (--reuse)")
         return replace(released, checked=checked, result=replace(released.result, cost=checked.answer.cost))
     if same:
         raise NoReleaseError(refusal(checked, target))
@@ -46,6 +62,16 @@ def verify_written(
         f"the written {prepared.public.file_format} file does not keep the optimum in the band: the format loses a part of the "
         "network; convert the case to another format first"
     )
+
+
+def _refuse_unkept(public: PublicCase, keeping: Keeping, values: NDArray[Any]) -> None:
+    """Add up the totals again from what the written file states, as its reader would."""
+    if len(values) != len(public.field):
+        raise NoReleaseError(
+            f"the written {public.file_format} file lists other {public.field.participant}s, so its totals cannot be checked; "
+            "convert the case to another format first"
+        )
+    refuse_unkept(keeping.totals, values, public.field)
 
 
 def _states_same_problem(checked: Model, released: ReleasedData, written: Prepared, d: NDArray[np.float64]) -> bool:

@@ -115,7 +115,10 @@ class Capabilities:
 
 
 class Backend(Protocol):
-    """Four problems of one program, for any data and any band. An unsolved problem is an answer, not an error."""
+    """Four problems of one program, for any data and any band. An unsolved problem is an answer, not an error.
+
+    The data of the three joint problems satisfy ``band.rows`` as well, where the band has any.
+    """
 
     @property
     def name(self) -> str:

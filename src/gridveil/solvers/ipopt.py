@@ -53,18 +53,21 @@ class IpoptBackend:
     def __init__(self, program: ParametricProgram, *, verbose: bool = False) -> None:
         self.program = program
         self._verbose = verbose
+        self._compiled: dict[tuple[bool, bool], BandProblems] = {}
 
     @cached_property
     def _follower(self) -> Follower:
         return Follower(self.program, verbose=self._verbose)
 
-    @cached_property
-    def _usual(self) -> BandProblems:
-        return BandProblems(self.program, smoothed=False, verbose=self._verbose)
-
-    @cached_property
-    def _smoothed(self) -> BandProblems:
-        return BandProblems(self.program, smoothed=True, verbose=self._verbose)
+    def _problems(self, band: CostTarget, *, smoothed: bool) -> BandProblems:
+        """The joint problems with the rows of a band; of those with totals to keep, the last are kept."""
+        key = (smoothed, band.rows is not None)
+        known = self._compiled.get(key)
+        if known is None or not known.keep(band.rows):
+            kept = None if band.rows is None else band.rows.matrix
+            known = BandProblems(self.program, smoothed=smoothed, verbose=self._verbose, kept=kept)
+            self._compiled[key] = known
+        return known
 
     @cached_property
     def _elastic(self) -> ElasticProgram:
@@ -102,15 +105,18 @@ class IpoptBackend:
         inside = np.clip(noisy, self.program.d_lower, self.program.d_upper)
         x, d = (self.program.x_start, inside) if start is None else (start.x, start.d)
         return self._in_band(
-            lambda problems, trust: problems.highpoint.solve(noisy, band, x=x, d=d, trust=trust), trust
+            band,
+            lambda problems, trust: problems.highpoint.solve(noisy, band, x=x, d=d, trust=trust),
+            trust,
         )
 
     def cut(
         self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR
     ) -> Answer:
         """HPR within a half-space."""
-        warm, x, d = self._multipliers(start, effort), start.x, start.d
+        warm, x, d = self._multipliers(band, start, effort), start.x, start.d
         return self._in_band(
+            band,
             lambda problems, trust: problems.price_cut.solve(noisy, band, half_space, x=x, d=d, warm=warm, trust=trust),
             _TRUST[effort],
         )
@@ -119,26 +125,28 @@ class IpoptBackend:
         self, noisy: Vector, band: CostTarget, delta: float, *, start: Start, effort: Effort = Effort.NEAR
     ) -> Answer:
         """O↑(δ)."""
-        warm, x, d = self._multipliers(start, effort), start.x, start.d
+        warm, x, d = self._multipliers(band, start, effort), start.x, start.d
         return self._in_band(
+            band,
             lambda problems, trust: problems.push.solve(noisy, band, delta, x=x, d=d, warm=warm, trust=trust),
             _TRUST[effort],
         )
 
-    def _in_band(self, solve: Callable[[BandProblems, Trust], JointPoint], trust: Trust) -> Answer:
+    def _in_band(self, band: CostTarget, solve: Callable[[BandProblems, Trust], JointPoint], trust: Trust) -> Answer:
         """A joint problem; where the usual way led nowhere, first with the smoothed cost, if the program has one."""
         if trust is Trust.PROBED and self.program.smoothed_cost is not None:
-            answer = self._joint(solve(self._smoothed, Trust.ROUGH))
+            answer = self._joint(solve(self._problems(band, smoothed=True), Trust.ROUGH))
             if answer.converged:
                 return answer
-        return self._joint(solve(self._usual, trust))
+        return self._joint(solve(self._problems(band, smoothed=False), trust))
 
-    def _multipliers(self, start: Start, effort: Effort) -> NlpSolution | None:
-        """Those of an earlier cut or push: both have the rows of HPR, which are g and the band, and one more."""
+    def _multipliers(self, band: CostTarget, start: Start, effort: Effort) -> NlpSolution | None:
+        """Those of an earlier cut or push: both have the rows of HPR, which are g, the band and totals, and one more."""
         if effort is not Effort.WARM or start.maker != IPOPT:
             return None
         ended: _Ended = start.own
-        if ended.joint is None or len(ended.joint.row_multipliers) != self.program.n_g + 2:
+        n_kept = 0 if band.rows is None else len(band.rows.lower)
+        if ended.joint is None or len(ended.joint.row_multipliers) != self.program.n_g + 2 + n_kept:
             return None
         return replace(ended.joint, x=np.concatenate([start.x, start.d]))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.band import CostTarget
+from gridveil.core.band import CostTarget, DataRows
 from gridveil.core.lazy import lazy_module
 from gridveil.programs import Bounds, NlpSolution, NlpSolver, ParametricProgram, Trust
 from gridveil.programs.interior import narrowed
@@ -21,6 +21,7 @@ else:
     ca = lazy_module("casadi")
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 # The data that HPR and O↑ find often lie at the very edge of what is feasible. They leave this slack at the follower's limits
 # (relative where those exceed 1), or an interior-point solver would find no interior there, and crawl or call it infeasible.
@@ -42,10 +43,13 @@ class JointPoint:
 class JointProblem:
     """Shared by HPR and O↑: variables (x, d), the rows g(x, d) of (HPR2, PP2) and the cost band of (HPR3, PP3).
 
+    ``kept``: the matrix of the totals that bands keep besides; their bounds are those of each band's own rows.
     If ``smoothed``, the band is on the program's smoothed cost, which it then must have; costs of points are exact even so.
     """
 
-    def __init__(self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False, kept: Matrix | None = None
+    ) -> None:
         self.program = program
         self._verbose = verbose
         self._noisy, target, scale = ca.MX.sym("d_noisy", program.n_d), ca.MX.sym("target"), ca.MX.sym("scale")
@@ -56,6 +60,8 @@ class JointProblem:
         cost, banded, self._g, self._proxy = ca.substitute(expressions, [program.x, program.d], [x, self._d])
         self._distance = ca.sumsqr(self._d - self._noisy)
         self._rows = ca.vertcat(self._g, (banded - target) / scale)
+        if kept is not None:
+            self._rows = ca.vertcat(self._rows, ca.mtimes(ca.sparsify(ca.DM(kept)), self._d))
         self._parameters = ca.vertcat(self._noisy, target, scale)
         self._measure = ca.Function("measure", [self._point, self._noisy], [self._distance, self._proxy, cost])
 
@@ -75,11 +81,12 @@ class JointProblem:
         program, half_width = self.program, band.beta / _scale(band)
         x_lower, x_upper = narrowed(program.x_lower, program.x_upper, INTERIOR)
         g_lower, g_upper = narrowed(program.g_lower, program.g_upper, INTERIOR)
+        kept_lower, kept_upper = ([], []) if band.rows is None else (band.rows.lower, band.rows.upper)
         return Bounds(
             x_lower=np.concatenate([x_lower, program.d_lower]),
             x_upper=np.concatenate([x_upper, program.d_upper]),
-            g_lower=np.concatenate([g_lower, [-half_width], extra_lower]),
-            g_upper=np.concatenate([g_upper, [half_width], extra_upper]),
+            g_lower=np.concatenate([g_lower, [-half_width], kept_lower, extra_lower]),
+            g_upper=np.concatenate([g_upper, [half_width], kept_upper, extra_upper]),
         )
 
     def _parameter_values(self, noisy: Vector, band: CostTarget) -> Vector:
@@ -94,8 +101,10 @@ class JointProblem:
 class HighPointProgram(JointProblem):
     """(HPR): the nearest d that has *some* feasible x with a cost in the band, optimal or not."""
 
-    def __init__(self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False) -> None:
-        super().__init__(program, smoothed=smoothed, verbose=verbose)
+    def __init__(
+        self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False, kept: Matrix | None = None
+    ) -> None:
+        super().__init__(program, smoothed=smoothed, verbose=verbose, kept=kept)
         self._nlp = self._solver("highpoint", parameters=self._parameters, objective=self._distance, rows=self._rows)
 
     def solve(self, noisy: Vector, band: CostTarget, *, x: Vector, d: Vector, trust: Trust) -> JointPoint:
@@ -108,8 +117,10 @@ class HighPointProgram(JointProblem):
 class PushProgram(JointProblem):
     """O↑(δ): the d of largest proxy m(d) within δ of d̃ (PP4) that has some feasible x with a cost in the band."""
 
-    def __init__(self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False) -> None:
-        super().__init__(program, smoothed=smoothed, verbose=verbose)
+    def __init__(
+        self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False, kept: Matrix | None = None
+    ) -> None:
+        super().__init__(program, smoothed=smoothed, verbose=verbose, kept=kept)
         self._nlp = self._solver(
             "push", parameters=self._parameters, objective=-self._proxy, rows=ca.vertcat(self._rows, self._distance)
         )
@@ -134,8 +145,10 @@ class PushProgram(JointProblem):
 class PriceCutProgram(JointProblem):
     """HPR with one more row, aᵀd ≥ b: the linearised bilevel constraint O(d) ≥ f̃ − β at a point where prices are known."""
 
-    def __init__(self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False) -> None:
-        super().__init__(program, smoothed=smoothed, verbose=verbose)
+    def __init__(
+        self, program: ParametricProgram, *, smoothed: bool = False, verbose: bool = False, kept: Matrix | None = None
+    ) -> None:
+        super().__init__(program, smoothed=smoothed, verbose=verbose, kept=kept)
         normal = ca.MX.sym("normal", program.n_d)
         self._nlp = self._solver(
             "price_cut",
@@ -164,9 +177,16 @@ class PriceCutProgram(JointProblem):
 class BandProblems:
     """The joint problems with a cost band, on the cost itself or on its smoothed form; each compiled when first needed."""
 
-    def __init__(self, program: ParametricProgram, *, smoothed: bool, verbose: bool) -> None:
-        self._make = {"smoothed": smoothed, "verbose": verbose}
+    def __init__(
+        self, program: ParametricProgram, *, smoothed: bool, verbose: bool, kept: Matrix | None = None
+    ) -> None:
+        self._make: dict[str, Any] = {"smoothed": smoothed, "verbose": verbose, "kept": kept}
         self._program = program
+        self._kept = kept
+
+    def keep(self, rows: DataRows | None) -> bool:
+        """Whether these problems have the rows of a band: the very matrix, or none."""
+        return self._kept is (None if rows is None else rows.matrix)
 
     @cached_property
     def highpoint(self) -> HighPointProgram:

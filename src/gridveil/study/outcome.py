@@ -65,3 +65,36 @@ class TaskOutcome:
     finished: str
     """ISO time, UTC."""
     worker: str
+    kept_error: float | None = None
+    """Largest error of a kept total, as a share of it; of the released demands."""
+    noisy_kept_error: float | None = None
+    noisy_feasible: float | None = None
+    """1 where an optimum was found for the noisy demands as they are, else 0; None where nobody looked."""
+    released_cost_error: float | None = None
+    """Of the optimal cost, relative to O(d°)."""
+    released_losses_error: float | None = None
+    """Of active losses, relative."""
+    released_price_error: float | None = None
+    """Of the quantiles of nodal prices: root mean square over their mean size."""
+    released_price_rank: float | None = None
+    """Spearman's ρ of nodal prices."""
+    released_congestion: float | None = None
+    """Jaccard index of full lines."""
+    released_zone_error: float | None = None
+    """Of zonal demands: root mean square over their mean size."""
+    released_severity_error: float | None = None
+    """Of the worst loading after an outage: mean absolute difference."""
+    noisy_cost_error: float | None = None
+    noisy_losses_error: float | None = None
+    noisy_price_error: float | None = None
+    noisy_price_rank: float | None = None
+    noisy_congestion: float | None = None
+    noisy_zone_error: float | None = None
+    noisy_severity_error: float | None = None
+    highpoint_cost_error: float | None = None
+    highpoint_losses_error: float | None = None
+    highpoint_price_error: float | None = None
+    highpoint_price_rank: float | None = None
+    highpoint_congestion: float | None = None
+    highpoint_zone_error: float | None = None
+    highpoint_severity_error: float | None = None

@@ -61,7 +61,9 @@ def run_study(
         if not jobs:
             return RunReport(tasks=total, before=total, computed=0)
         rows.begin_session(workers=engine.workers, engine=engine.name, cores=all_cores())
-        rules = Rules(sites=study.sites, task_seconds=study.limits.task_seconds)
+        rules = Rules(
+            sites=study.sites, task_seconds=study.limits.task_seconds, keep=study.keep, fidelity=study.fidelity
+        )
         with watch(f"study {study.name}", len(jobs)) as advance, closing(engine.run(rules, jobs)) as results:
             for position, result in results:
                 network, task = jobs[position]

@@ -150,7 +150,9 @@ def read_outcomes(path: Path) -> pd.DataFrame:
 
     with _reading(path) as connection:
         order = "network, alpha, beta, method, solver, epsilon, seed"
-        rows = connection.execute(f"SELECT {', '.join(NAMES)} FROM outcomes ORDER BY {order}").fetchall()
+        stored = _stored_columns(connection)
+        wanted = ", ".join(name if name in stored else f"NULL AS {name}" for name in NAMES)
+        rows = connection.execute(f"SELECT {wanted} FROM outcomes ORDER BY {order}").fetchall()
     frame = pd.DataFrame(rows, columns=list(NAMES))
     return frame.astype({name: _column_type(hint) for name, hint in get_type_hints(TaskOutcome).items()})
 
@@ -246,6 +248,8 @@ def _check_or_create(path: Path, connection: sqlite3.Connection, study: Study) -
         connection.execute("BEGIN IMMEDIATE")
         if empty:
             _create_tables(connection)
+        else:
+            _add_columns(connection)
         text, checksum = settings_text(settings)
         connection.execute("INSERT OR REPLACE INTO study VALUES (1, ?, ?)", (text, checksum))
 
@@ -269,6 +273,18 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         "CREATE TABLE sessions (id INTEGER PRIMARY KEY, start TEXT, seconds REAL, tasks INTEGER, workers INTEGER, "
         "engine TEXT, cores INTEGER)"
     )
+
+
+def _stored_columns(connection: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in connection.execute("PRAGMA table_info(outcomes)")}
+
+
+def _add_columns(connection: sqlite3.Connection) -> None:
+    """Add what a store of an earlier version has no column for; its rows hold nothing there."""
+    stored = _stored_columns(connection)
+    for name, hint in get_type_hints(TaskOutcome).items():
+        if name not in stored:
+            connection.execute(f"ALTER TABLE outcomes ADD COLUMN {name} {_sql_type(hint)}")
 
 
 def _sql_type(hint: type | types.UnionType) -> str:

@@ -12,7 +12,7 @@ from gridveil.study.study_file import NetworkEntry, Study
 
 Settings = dict[str, Any]
 
-FIXED = ("name", "epsilon", "cells", "methods", "solver", "mechanism", "sites")
+FIXED = ("name", "epsilon", "cells", "methods", "solver", "mechanism", "sites", "keep", "fidelity")
 """What must not change between sessions. Seeds and networks may be added; limits may change."""
 
 
@@ -30,6 +30,9 @@ def settings_of(study: Study) -> Settings:
         "seeds": list(study.seeds),
         "networks": {entry.label: _network(entry) for entry in study.networks},
         "limits": {"task_seconds": study.limits.task_seconds},
+        # Only where they are asked for: stores of studies that keep the cost alone stay what they were.
+        **({"keep": study.keep} if study.keep else {}),
+        **({"fidelity": True} if study.fidelity else {}),
     }
 
 
@@ -44,7 +47,7 @@ def merged_settings(path: Path, stored: Settings | None, study: Study) -> Settin
     wanted = settings_of(study)
     if stored is None:
         return wanted
-    changed = [name for name in FIXED if stored[name] != wanted[name]]
+    changed = [name for name in FIXED if stored.get(name) != wanted.get(name)]
     if changed:
         raise _misfit(path, f"was made with other settings ({', '.join(changed)})")
     gone = [label for label in stored["networks"] if label not in wanted["networks"]]

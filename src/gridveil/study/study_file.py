@@ -18,6 +18,7 @@ from gridveil.core.text import did_you_mean
 from gridveil.privacy.mechanisms.simulation import NoiseSites
 from gridveil.sectors.gas.boundary import preset_boundary
 from gridveil.sectors.registry import file_of
+from gridveil.study.measures import study_keep
 from gridveil.study.toml_table import TomlTable, choice, read_toml, seed
 
 DATA_VARIABLE = "GRIDVEIL_DATA"
@@ -84,6 +85,10 @@ class Study:
     mechanism: str
     sites: NoiseSites
     limits: Limits
+    keep: str = ""
+    """Totals that every release keeps, as in ``--keep``; empty where the cost alone is kept."""
+    fidelity: bool = False
+    """Whether prices, congestion, losses and balances are compared with the truth, which takes a few more solves."""
 
 
 def shipped_studies() -> dict[str, Path]:
@@ -128,6 +133,8 @@ def read_study(path: Path, data: Path | None = None) -> Study:
         limits=_limits(top.table("limits")) if top.has("limits") else Limits(),
         cells=tuple(dict.fromkeys(cell for grid in top.tables("grid") for cell in _cells(grid))),
         networks=tuple(_network(table, folders) for table in top.tables("network")),
+        keep=_keep(top),
+        fidelity=top.flag("fidelity") if top.has("fidelity") else False,
     )
     top.finish()
     labels = [network.label for network in study.networks]
@@ -156,6 +163,15 @@ def _mechanism(top: TomlTable) -> str:
     if top.has("mechanism") and top.text("mechanism") != MECHANISM:
         raise top.wrong(f"mechanism must be {MECHANISM!r} (planar for power, scalar for gas)")
     return MECHANISM
+
+
+def _keep(top: TomlTable) -> str:
+    text = top.text("keep") if top.has("keep") else ""
+    try:
+        study_keep(text)
+    except InputError as error:
+        raise top.wrong(str(error)) from None
+    return text
 
 
 def _limits(table: TomlTable) -> Limits:

@@ -67,6 +67,13 @@ class TomlTable:
             raise self.wrong(f"{key} must be a whole number from 1 to {most}")
         return int(value)
 
+    def flag(self, key: str) -> bool:
+        """Read true or false."""
+        value = self._get(key)
+        if not isinstance(value, bool):
+            raise self.wrong(f"{key} must be true or false, not {value!r}")
+        return value
+
     def choice(self, key: str, choices: type[Choice]) -> Choice:
         """Read a value of an enumeration."""
         return choice(self, key, self._get(key), choices)

@@ -9,7 +9,7 @@ import platform
 import time
 import zlib
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -33,10 +33,12 @@ from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_noise
 from gridveil.privacy.noisy import NoisyData
 from gridveil.sectors.gas.boundary import preset_boundary
 from gridveil.sectors.registry import build_model, load_case, sector_of
+from gridveil.service.kept import AIMS, KeptTarget, kept_rows
 from gridveil.service.secrets import with_secrets
 from gridveil.solvers.backend import Backend
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
+from gridveil.study.measures import fidelity_columns, study_keep, true_targets, worst_total
 from gridveil.study.outcome import FAILED, TaskOutcome
 from gridveil.study.study_file import NetworkEntry
 
@@ -77,11 +79,18 @@ class Task:
 class Rules:
     """Settings common to all tasks: which sites receive noise, and the time limit of a release.
 
-    ``task_seconds``: None chooses the limit by the size of the network, as for any release.
+    ``task_seconds``: None chooses the limit by the size of the network, as for any release. ``keep`` names totals that every
+    release keeps; ``fidelity`` asks for the comparison of prices, congestion, losses and balances.
     """
 
     sites: NoiseSites
     task_seconds: float | None
+    keep: str = ""
+    fidelity: bool = False
+
+    def seconds(self, buses: int) -> float:
+        """The time limit of a release."""
+        return self.task_seconds or usual_time_limit(buses)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,18 +156,23 @@ def run_trial(rules: Rules, prepared: PreparedNetwork, task: Task) -> TaskOutcom
         seed=noise_stream(prepared.network.entry.label, task.seed),
         sites=rules.sites,
     )
-    known = {
+    known: dict[str, float | None] = {
         "true_cost": prepared.true_cost,
         "true_seconds": prepared.true_seconds,
         "noisy_distance": Curator(prepared.case).distance(noisy.values),
     }
+    targets = true_targets(prepared.case.network, published_values(prepared.case), study_keep(rules.keep))
+    known["noisy_kept_error"] = worst_total(targets, noisy.values)
     clock = time.perf_counter()
     try:
-        result = _solve(rules, prepared, task, noisy)
+        result = _solve(rules, prepared, task, noisy, targets)
     except Exception as error:
         seconds = time.perf_counter() - clock
         return failed_outcome(prepared.network, task, failure_of(error).reason, seconds=seconds, **known)
-    return _row(prepared.network, task, **known, **_measured(prepared, noisy, result))
+    measured = _measured(prepared, noisy, result, targets)
+    if rules.fidelity and result.d is not None:
+        measured |= _compared(prepared, noisy, result, rules.seconds(prepared.network.buses))
+    return _row(prepared.network, task, **known, **measured)
 
 
 def failed_outcome(network: TrialNetwork, task: Task, reason: str, **known: Any) -> TaskOutcome:
@@ -186,13 +200,36 @@ def failed_outcome(network: TrialNetwork, task: Task, reason: str, **known: Any)
     return _row(network, task, **(empty | known))
 
 
-def _solve(rules: Rules, prepared: PreparedNetwork, task: Task, noisy: NoisyData) -> BilevelResult:
+def _solve(
+    rules: Rules, prepared: PreparedNetwork, task: Task, noisy: NoisyData, targets: tuple[KeptTarget, ...]
+) -> BilevelResult:
     target = Tolerance(task.beta, relative=True).around(prepared.true_cost, CostTargetMode.PUBLIC)
-    with time_limit(rules.task_seconds or usual_time_limit(prepared.network.buses)):
-        return method_named(task.method)(prepared.backend, prepared.model.layout.to_program(noisy.values), target)
+    layout, method = prepared.model.layout, method_named(task.method)
+    with time_limit(rules.seconds(prepared.network.buses)):
+        for share in AIMS if targets else (1.0,):
+            rows = kept_rows(targets, layout, noisy.values, share)
+            result = method(prepared.backend, layout.to_program(noisy.values), replace(target, rows=rows))
+            if result.verified:
+                break
+        return result
 
 
-def _measured(prepared: PreparedNetwork, noisy: NoisyData, result: BilevelResult) -> dict[str, Any]:
+def _compared(prepared: PreparedNetwork, noisy: NoisyData, result: BilevelResult, seconds: float) -> dict[str, Any]:
+    """What the release, noise alone and the high point are worth beside the truth."""
+    if result.d is None or result.highpoint is None:
+        return {}
+    demands = {
+        "released": (result.d, result.x),
+        "noisy": (prepared.model.layout.to_program(noisy.values), None),
+        "highpoint": (result.highpoint.d, None),
+    }
+    truth, model = prepared.model.layout.to_program(published_values(prepared.case)), prepared.model
+    return dict(fidelity_columns(prepared.case.network, model, prepared.backend, truth, demands, seconds))
+
+
+def _measured(
+    prepared: PreparedNetwork, noisy: NoisyData, result: BilevelResult, targets: tuple[KeptTarget, ...]
+) -> dict[str, Any]:
     layout, high = prepared.model.layout, result.highpoint
 
     def distance(d: Any) -> float:
@@ -208,6 +245,7 @@ def _measured(prepared: PreparedNetwork, noisy: NoisyData, result: BilevelResult
         "highpoint_delta": _number(high.delta) if high else None,
         "highpoint_distance": distance(high.d) if high else None,
         "released_distance": distance(result.d) if result.d is not None else None,
+        "kept_error": None if result.d is None else worst_total(targets, layout.to_sites(result.d, noisy.values)),
         "optimisations": result.optimisations,
         "seconds": result.seconds,
         "monotone": result.monotonicity.holds,

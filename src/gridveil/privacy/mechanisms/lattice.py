@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,7 @@ from gridveil.core.errors import InputError
 from gridveil.privacy.mechanisms.exact_sampling import (
     COARSEST_RATE,
     FINEST_RATE,
+    LARGEST_INPUT_INDEX,
     LARGEST_OUTPUT_INDEX,
     EntropySource,
     ExactNumber,
@@ -127,6 +129,13 @@ class LatticeMechanism(Mechanism):
     def draw(self, values: NDArray[Any]) -> NDArray[Any]:
         """Noisy lattice points for true values, shape (n,)."""
         return np.asarray(self.add_noise(values).values)
+
+    def draw_exact_points(self, points: Sequence[tuple[Fraction, ...]]) -> NDArray[Any]:
+        """Noisy lattice points for exact ones, shape (n,): nothing is rounded before the lattice; out of range is clamped."""
+        most = LARGEST_INPUT_INDEX
+        index = [[max(-most, min(round(part / self._step), most)) for part in point] for point in points]
+        exact = np.array(index, dtype=np.int64).reshape(len(points), self.dimension)
+        return self.lattice_values(self._noisy_index(exact if self.dimension > 1 else exact[:, 0]))
 
     def facts(self) -> MechanismFacts:
         """Public parameters as plain numbers."""

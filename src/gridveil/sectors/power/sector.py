@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gridveil.core.choices import Formulation, Names
 from gridveil.core.errors import InputError
 from gridveil.core.graph import components
+from gridveil.core.kept import ZONES
 from gridveil.core.secret import SecretField
 from gridveil.sectors.builtin import PGLIB_PREFIX, SHIPPED, pglib_names, resolve_case
 from gridveil.sectors.case import Case
@@ -152,6 +153,7 @@ class PowerSector:
             arrays=(lambda interior: structured_arrays(network, interior)) if ac and quadratic else None,
             relaxation=PowerRelaxation(network.grid) if ac else None,
             supply=total_capacity(network),
+            losses=(lambda x, d: _losses(network, x, d)) if ac else None,
         )
 
     def describe(self, network: PowerNetwork) -> dict[str, object]:
@@ -197,6 +199,11 @@ class PowerSector:
             supplied=np.unique(network.generator.bus[network.generator_on]),
             place=network.load.bus,
         )
+
+    def participant_labels(self, network: PowerNetwork, name: str) -> NDArray[np.int64]:
+        """The zone or area of each load site, as the file has it: ``name`` is ``zones`` or ``areas``."""
+        labels = network.bus.zone if name == ZONES else network.bus.area
+        return labels[network.load.bus]
 
     def revealing_numbers(self, network: PowerNetwork) -> Mapping[str, Floats]:
         """Collect limits, shunts and the base."""
@@ -247,6 +254,12 @@ class PowerSector:
     ) -> BeforeAndAfter:
         """Compare two AC dispatches."""
         return power_before_and_after(network, sites, power_state(network, before), power_state(network, after), title)
+
+
+def _losses(network: PowerNetwork, x: Floats, d: Floats) -> float:
+    """Active power of all that feeds, less that of the loads; x begins with angles, magnitudes and active outputs."""
+    first = 2 * network.grid.n_bus
+    return float(np.sum(x[first : first + len(network.grid.generator.bus)]) - np.sum(d[: len(d) // 2]))
 
 
 def _element_counts(network: PowerNetwork) -> dict[str, object]:

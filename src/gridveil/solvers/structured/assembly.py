@@ -13,7 +13,7 @@ from gridveil.programs.bus_order import Pattern
 from gridveil.programs.kernel import compiled
 from gridveil.solvers.structured.branch_flows import flow_hessian, flow_value, from_gradient, to_gradient
 from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, Problem, System, Values, copy_blocks
-from gridveil.solvers.structured.settings import DELTA_C, DENSE_SOFTNESS, LEAST_PIVOT
+from gridveil.solvers.structured.settings import DELTA_C, DENSE_SOFTNESS, FEW_ROWS, LEAST_PIVOT
 
 Floats = NDArray[np.float64]
 
@@ -243,11 +243,25 @@ def _fill_local(local: LocalData, point: Iterate, system: System) -> None:
         system.stiffness[below] = _capped(point.limit[below], point.slack[below], DENSE_SOFTNESS)
         system.softness[r] = 1.0 / (system.stiffness[above] + system.stiffness[below])
         weight = point.limit[above] - point.limit[below]
+        if n_rows > FEW_ROWS:
+            _fill_row_entries(local, u, system, r, weight)
+            continue
         for k in range(len(u)):
             gradient = local.row_quadratic[r, k] * u[k] + local.row_linear[r, k]
             system.row_gradient[r, k] = gradient
             system.gradient_u[k] += weight * gradient
             system.curvature_u[k] += weight * local.row_quadratic[r, k]
+
+
+@compiled
+def _fill_row_entries(local: LocalData, u: Floats, system: System, r: int, weight: float) -> None:
+    """The gradient of one of many rows, which depends on few variables."""
+    for i in range(system.row_start[r], system.row_start[r + 1]):
+        k = system.row_entry[i]
+        gradient = local.row_quadratic[r, k] * u[k] + local.row_linear[r, k]
+        system.row_gradient[r, k] = gradient
+        system.gradient_u[k] += weight * gradient
+        system.curvature_u[k] += weight * local.row_quadratic[r, k]
 
 
 @compiled
@@ -294,6 +308,9 @@ def condense(grid: GridData, local: LocalData, system: System, shift: float) -> 
     for t in range(len(local.tied)):
         _eliminate_tied(local, system, t, local_pivot(system.curvature_u[local.tied[t]], shift))
     n_rows = len(local.row_low)
+    if n_rows > FEW_ROWS:
+        _condense_many_rows(local, system, shift)
+        return negative
     system.border[:] = 0.0
     for r in range(n_rows):
         for q in range(r + 1):
@@ -312,3 +329,38 @@ def condense(grid: GridData, local: LocalData, system: System, shift: float) -> 
             for end in range(2):
                 system.border[r, local.tied_bus[t, end], local.tied_row[t, end]] += system.tied_sign[t, end] * share
     return negative
+
+
+@compiled
+def _condense_many_rows(local: LocalData, system: System, shift: float) -> None:
+    """Corner and border of many rows with few entries each; the border goes to ``half``, to be solved for in place."""
+    n_rows, half, touched = len(local.row_low), system.half, system.touched
+    half[:] = 0.0
+    touched[:] = False
+    inverse = np.empty(len(local.bus))
+    for k in range(len(inverse)):
+        inverse[k] = 1.0 / local_pivot(system.curvature_u[k], shift)
+    for r in range(n_rows):
+        first, end = system.row_start[r], system.row_start[r + 1]
+        for q in range(r + 1):
+            total = system.softness[r] if q == r else 0.0
+            for i in range(first, end):
+                k = system.row_entry[i]
+                total += system.row_gradient[r, k] * system.row_gradient[q, k] * inverse[k]
+            system.corner[r, q] = total
+            system.corner[q, r] = total
+        for i in range(first, end):
+            k = system.row_entry[i]
+            if local.sign[k] != 0.0:
+                half[local.bus[k] * n_rows + r, 2 + local.row[k]] += (
+                    local.sign[k] * system.row_gradient[r, k] * inverse[k]
+                )
+                touched[local.bus[k], r] = True
+        for t in range(len(local.tied)):
+            k = local.tied[t]
+            share = system.row_gradient[r, k] * inverse[k]
+            if share != 0.0:
+                for end_of_line in range(2):
+                    bus = local.tied_bus[t, end_of_line]
+                    half[bus * n_rows + r, local.tied_row[t, end_of_line]] += system.tied_sign[t, end_of_line] * share
+                    touched[bus, r] = True

@@ -14,7 +14,17 @@ from gridveil.programs import Status
 from gridveil.sectors.model import Model
 from gridveil.sectors.power.arrays import OpfArrays
 from gridveil.solvers.backend import Answer, Capabilities, Effort, HalfSpace, Start, usual_effort
-from gridveil.solvers.structured.problem import Cut, DemandBox, Dispatch, Nearest, Push, Solution, SolveStatus, Task
+from gridveil.solvers.structured.problem import (
+    Cut,
+    DemandBox,
+    DemandRows,
+    Dispatch,
+    Nearest,
+    Push,
+    Solution,
+    SolveStatus,
+    Task,
+)
 from gridveil.solvers.structured.settings import INTERIOR, NEARBY
 from gridveil.solvers.structured.solver import StructuredSolver
 
@@ -115,13 +125,21 @@ class StructuredBackend:
     ) -> Answer:
         """O↑(δ)."""
         p, q = _halves(noisy)
-        task = Push(target_p=p, target_q=q, cost_low=band.lower, cost_high=band.upper, delta=delta, box=self._box)
+        task = Push(
+            target_p=p,
+            target_q=q,
+            cost_low=band.lower,
+            cost_high=band.upper,
+            delta=delta,
+            box=self._box,
+            kept=_kept(band),
+        )
         return self._solve_joint(task, noisy, start, effort)
 
     def _nearest(self, noisy: Vector, band: CostTarget | None, cut: Cut | None) -> Nearest:
         p, q = _halves(noisy)
         low, high = (-np.inf, np.inf) if band is None else (band.lower, band.upper)
-        return Nearest(target_p=p, target_q=q, cost_low=low, cost_high=high, cut=cut, box=self._box)
+        return Nearest(target_p=p, target_q=q, cost_low=low, cost_high=high, cut=cut, box=self._box, kept=_kept(band))
 
     def _solve_joint(self, task: Task, noisy: Vector, start: Start | None, effort: Effort) -> Answer:
         if start is not None and not _takes(effort):
@@ -210,6 +228,14 @@ def _primal(solver: StructuredSolver, x: Vector, d: Vector) -> WarmStart:
     return solver.start_from(
         va=va, vm=vm, outputs=outputs, susceptance=susceptance, demand_p=demand_p, demand_q=demand_q
     )
+
+
+def _kept(band: CostTarget | None) -> DemandRows | None:
+    """The totals that the band asks to keep."""
+    if band is None or band.rows is None:
+        return None
+    weight_p, weight_q = np.hsplit(band.rows.matrix, 2)
+    return DemandRows(weight_p=weight_p, weight_q=weight_q, low=band.rows.lower, high=band.rows.upper)
 
 
 def _halves(d: Vector) -> tuple[Vector, Vector]:

@@ -18,6 +18,7 @@ from gridveil.solvers.structured.vector import (
 )
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 SINGULAR = -1
 
@@ -28,20 +29,18 @@ def invert_symmetric(matrix: Floats, size: int) -> int:
 
     Sweeps with complete (Bunch–Parlett) pivoting; SINGULAR if no pivot is left.
     """
-    negative = 0
-    swept = 0
-    for _ in range(size):
-        if swept == (1 << size) - 1:
-            break
+    negative, n_swept = 0, 0
+    swept = np.zeros(size, np.bool_)
+    while n_swept < size:
         diagonal, off = -1.0, -1.0
         p, q, r = 0, 0, 0
         for i in range(size):
-            if not swept >> i & 1:
+            if not swept[i]:
                 if abs(matrix[i, i]) > diagonal:
                     diagonal = abs(matrix[i, i])
                     p = i
                 for j in range(i + 1, size):
-                    if not swept >> j & 1 and abs(matrix[i, j]) > off:
+                    if not swept[j] and abs(matrix[i, j]) > off:
                         off = abs(matrix[i, j])
                         q, r = i, j
         if not max(diagonal, off) > 0.0:
@@ -49,13 +48,15 @@ def invert_symmetric(matrix: Floats, size: int) -> int:
         if diagonal >= BUNCH_PARLETT * off:
             negative += matrix[p, p] < 0.0
             _sweep_one(matrix, size, p)
-            swept |= 1 << p
+            swept[p] = True
+            n_swept += 1
         else:
             determinant = matrix[q, q] * matrix[r, r] - matrix[q, r] * matrix[q, r]
             # A 2×2 pivot is chosen only when its off-diagonal dominates: its eigenvalues have opposite signs.
             negative += 1
             _sweep_two(matrix, size, q, r, determinant)
-            swept |= 1 << q | 1 << r
+            swept[q], swept[r] = True, True
+            n_swept += 2
     for i in range(size):
         for j in range(size):
             matrix[i, j] = -matrix[i, j]
@@ -179,6 +180,85 @@ def substitute(pattern: Pattern, inverse_pivots: Floats, factor: Floats, x: Floa
             subtract_transposed_times(x, row[a], factor, a, x, j)
         times_symmetric(x, j, inverse_pivots, j, x, j)
     for j in range(n_bus - 1, -1, -1):
+        for a in range(col_ptr[j], col_ptr[j + 1]):
+            subtract_times(x, j, factor, a, x, row[a])
+
+
+@compiled
+def forward_border(pattern: Pattern, factor: Floats, half: Floats, touched: Bools) -> None:
+    """Overwrite the columns B of a border with Y = L⁻¹ B, where ``touched`` (N, m) says which of them have an entry at a bus.
+
+    ``half`` (N·m, 4) holds the columns bus by bus. A column that belongs to a part of the network touches little more than
+    that part and the last buses, so many columns cost hardly more than a few.
+    """
+    col_ptr, row = pattern.col_ptr, pattern.row
+    n_bus, n_rows = touched.shape
+    for j in range(n_bus):
+        for r in range(n_rows):
+            if touched[j, r]:
+                for a in range(col_ptr[j], col_ptr[j + 1]):
+                    subtract_transposed_times(half, row[a] * n_rows + r, factor, a, half, j * n_rows + r)
+                    touched[row[a], r] = True
+
+
+@compiled
+def subtract_border_squares(inverse_pivots: Floats, half: Floats, touched: Bools, schur: Floats) -> None:
+    """schur −= Yᵀ D⁻¹ Y, which is Bᵀ K⁻¹ B."""
+    n_bus, n_rows = touched.shape
+    scaled, here = np.empty((n_rows, 4)), np.empty(n_rows, np.int64)
+    for j in range(n_bus):
+        n_here = 0
+        for r in range(n_rows):
+            if touched[j, r]:
+                times_symmetric(scaled, n_here, inverse_pivots, j, half, j * n_rows + r)
+                here[n_here] = r
+                n_here += 1
+        for p in range(n_here):
+            own = half[j * n_rows + here[p]]
+            for q in range(p + 1):
+                product = own[0] * scaled[q, 0] + own[1] * scaled[q, 1] + own[2] * scaled[q, 2] + own[3] * scaled[q, 3]
+                schur[here[p], here[q]] -= product
+                if q != p:
+                    schur[here[q], here[p]] -= product
+
+
+@compiled
+def substitute_bordered(
+    pattern: Pattern,
+    inverse_pivots: Floats,
+    factor: Floats,
+    half: Floats,
+    touched: Bools,
+    schur_inverse: Floats,
+    x: Floats,
+    rho: Floats,
+) -> None:
+    """Overwrite the right-hand side (x, rho) of the bordered system with its solution: forwards, then rho, then backwards."""
+    col_ptr, row = pattern.col_ptr, pattern.row
+    n_bus, n_rows = touched.shape
+    for j in range(n_bus):
+        for a in range(col_ptr[j], col_ptr[j + 1]):
+            subtract_transposed_times(x, row[a], factor, a, x, j)
+        times_symmetric(x, j, inverse_pivots, j, x, j)
+        for r in range(n_rows):
+            if touched[j, r]:
+                own = half[j * n_rows + r]
+                rho[r] -= own[0] * x[j, 0] + own[1] * x[j, 1] + own[2] * x[j, 2] + own[3] * x[j, 3]
+    reduced = rho.copy()
+    for r in range(n_rows):
+        rho[r] = 0.0
+        for q in range(n_rows):
+            rho[r] += schur_inverse[r, q] * reduced[q]
+    moved = np.empty((1, 4))
+    for j in range(n_bus - 1, -1, -1):
+        moved[0, :] = 0.0
+        for r in range(n_rows):
+            if touched[j, r]:
+                for c in range(4):
+                    moved[0, c] += rho[r] * half[j * n_rows + r, c]
+        times_symmetric(moved, 0, inverse_pivots, j, moved, 0)
+        for c in range(4):
+            x[j, c] -= moved[0, c]
         for a in range(col_ptr[j], col_ptr[j + 1]):
             subtract_times(x, j, factor, a, x, row[a])
 

@@ -20,6 +20,7 @@ from gridveil.solvers.structured.problem import (
     Residuals,
     Task,
     has_band,
+    kept_name,
 )
 from gridveil.solvers.structured.settings import CORNER, LEAST_BALL, LEAST_WEIGHT
 
@@ -151,6 +152,12 @@ def _dense_rows(task: Task, answer: Candidate) -> dict[str, tuple[float, float, 
         reached = float(task.cut.weight_p @ answer.demand_p + task.cut.weight_q @ answer.demand_q)
         steepest = max(float(np.max(np.abs(task.cut.weight_p))), float(np.max(np.abs(task.cut.weight_q))))
         rows["cut"] = (reached, task.cut.least, np.inf, max(steepest, LEAST_WEIGHT))
+    if task.kept is not None:
+        values = task.kept.weight_p @ answer.demand_p + task.kept.weight_q @ answer.demand_q
+        steepness = np.max(np.abs(np.hstack([task.kept.weight_p, task.kept.weight_q])), axis=1)
+        measures = np.maximum(steepness, LEAST_WEIGHT)
+        for r, value in enumerate(values.tolist()):
+            rows[kept_name(r)] = (value, float(task.kept.low[r]), float(task.kept.high[r]), float(measures[r]))
     return rows
 
 
@@ -275,6 +282,9 @@ def _load_stationarity(arrays: OpfArrays, task: Nearest | Push, answer: Candidat
         if task.cut is not None:
             by_p = by_p + multipliers.rows["cut"] * task.cut.weight_p
             by_q = by_q + multipliers.rows["cut"] * task.cut.weight_q
+    if task.kept is not None:
+        of_kept = np.array([multipliers.rows[kept_name(r)] for r in range(len(task.kept.low))])
+        by_p, by_q = by_p + of_kept @ task.kept.weight_p, by_q + of_kept @ task.kept.weight_q
     by_p, by_q = by_p + multipliers.price_p[arrays.load_bus], by_q + multipliers.price_q[arrays.load_bus]
     if task.box is None:
         return [np.abs(by_p), np.abs(by_q)]

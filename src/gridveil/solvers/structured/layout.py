@@ -1,6 +1,6 @@
 """The arrays that the compiled code works on, as named tuples (buses stand in elimination order throughout).
 
-Sizes: N buses, L branches, n local variables, T of them tied (see ``LocalData``), m dense rows (at most 3), nnz blocks
+Sizes: N buses, L branches, n local variables, T of them tied (see ``LocalData``), m dense rows, nnz blocks
 below the diagonal of the factor, M = 4 L + 2 N + 2 m one-sided limits. Limits are stacked as flow at the from end (L), flow
 at the to end (L), angle above (L), angle below (L), magnitude above (N), magnitude below (N), dense row above (m), dense row
 below (m).
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gridveil.programs.bus_order import Pattern
 from gridveil.programs.kernel import compiled
+from gridveil.solvers.structured.settings import FEW_ROWS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -167,6 +168,9 @@ class Unknowns(NamedTuple):
 #
 # Its first two rows and columns, K, stand as one 4×4 block (θ, v, price of P, price of Q) per bus in ``pivots``, and one
 # per pair of neighbours in ``work_upper``; K = L D Lᵀ in blocks. The Schur complement −C − Bᵀ K⁻¹ B is m×m.
+#
+# Up to FEW_ROWS rows, which is all that a task without kept totals has, B and K⁻¹ B are dense. Totals of zones are many
+# rows, but each of them has few entries: then only Y = L⁻¹ B is formed, where it is not zero, and Bᵀ K⁻¹ B = Yᵀ D⁻¹ Y.
 class System(NamedTuple):
     """The Newton system, printed above, before and after the local variables are eliminated."""
 
@@ -193,9 +197,17 @@ class System(NamedTuple):
     factor: Floats
     """(nnz, 4, 4) Lᵀ."""
     border: Floats
-    """(m, N, 4) columns of B."""
+    """(m, N, 4) columns of B; empty where rows are many."""
     border_solution: Floats
-    """(m, N, 4) columns of K⁻¹ B."""
+    """(m, N, 4) columns of K⁻¹ B; empty where rows are many."""
+    half: Floats
+    """(N m, 4) columns of Y, bus by bus; empty where rows are few."""
+    touched: Bools
+    """(N, m) where columns of Y are not zero; empty where rows are few."""
+    row_start: Ints
+    """(m + 1,) where each row's entries begin in ``row_entry``."""
+    row_entry: Ints
+    """Local variables that each dense row depends on, row by row."""
     corner: Floats
     """(m, m) C."""
     schur_inverse: Floats
@@ -295,10 +307,27 @@ def allocate_unknowns(n_bus: int, n_local: int, n_rows: int) -> Unknowns:
 
 
 @compiled
+def _row_entries(local: LocalData) -> tuple[Ints, Ints]:
+    """The variables that each dense row depends on."""
+    n_rows, n_local = local.row_linear.shape
+    start, entry = np.zeros(n_rows + 1, np.int64), np.zeros(n_rows * n_local, np.int64)
+    found = 0
+    for r in range(n_rows):
+        for k in range(n_local):
+            if local.row_linear[r, k] != 0.0 or local.row_quadratic[r, k] != 0.0:
+                entry[found] = k
+                found += 1
+        start[r + 1] = found
+    return start, entry[:found].copy()
+
+
+@compiled
 def allocate_system(problem: Problem) -> System:
     """Allocate a system of zeros, its limits uncapped."""
     n_bus, n_branch, n_blocks = len(problem.grid.fixed), len(problem.grid.branch_from), len(problem.pattern.row)
     n_local, n_rows, n_limits = len(problem.local.bus), len(problem.local.row_low), len(problem.local.active)
+    n_dense, n_sparse = (n_rows, 0) if n_rows <= FEW_ROWS else (0, n_rows)
+    row_start, row_entry = _row_entries(problem.local)
     return System(
         limit_gradient=np.zeros((n_branch, 2, 3)),
         row_gradient=np.zeros((n_rows, n_local)),
@@ -311,8 +340,12 @@ def allocate_system(problem: Problem) -> System:
         pivots=np.zeros((n_bus, 4, 4)),
         work_upper=np.zeros((n_blocks, 4, 4)),
         factor=np.zeros((n_blocks, 4, 4)),
-        border=np.zeros((n_rows, n_bus, 4)),
-        border_solution=np.zeros((n_rows, n_bus, 4)),
+        border=np.zeros((n_dense, n_bus, 4)),
+        border_solution=np.zeros((n_dense, n_bus, 4)),
+        half=np.zeros((n_bus * n_sparse, 4)),
+        touched=np.zeros((n_bus, n_sparse), np.bool_),
+        row_start=row_start,
+        row_entry=row_entry,
         corner=np.zeros((n_rows, n_rows)),
         schur_inverse=np.zeros((n_rows, n_rows)),
         rhs=allocate_unknowns(n_bus, n_local, n_rows),

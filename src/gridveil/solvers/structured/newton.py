@@ -11,8 +11,11 @@ from gridveil.solvers.structured.assembly import condense, local_pivot
 from gridveil.solvers.structured.blocks import (
     SINGULAR,
     factorise,
+    forward_border,
     invert_symmetric,
     substitute,
+    substitute_bordered,
+    subtract_border_squares,
     subtract_matrix_product,
 )
 from gridveil.solvers.structured.layout import Iterate, LocalData, Problem, System, Unknowns, Values, copy_blocks
@@ -21,6 +24,7 @@ from gridveil.solvers.structured.settings import (
     DELTA_W_FIRST,
     DELTA_W_MAX,
     DELTA_W_MIN,
+    FEW_ROWS,
     KAPPA_W_FIRST,
     KAPPA_W_GROW,
     KAPPA_W_SHRINK,
@@ -65,6 +69,14 @@ def _factorise(problem: Problem, system: System, shift: float) -> int:
     n_rows = len(local.row_low)
     if n_rows == 0:
         return negative
+    if n_rows > FEW_ROWS:
+        forward_border(pattern, system.factor, system.half, system.touched)
+        for r in range(n_rows):
+            for q in range(n_rows):
+                system.schur_inverse[r, q] = -system.corner[r, q]
+        subtract_border_squares(system.pivots, system.half, system.touched, system.schur_inverse)
+        found = invert_symmetric(system.schur_inverse, n_rows)
+        return SINGULAR if found == SINGULAR else negative + found
     copy_blocks(system.border, system.border_solution)
     for r in range(n_rows):
         substitute(pattern, system.pivots, system.factor, system.border_solution[r])
@@ -137,6 +149,9 @@ def _solve_once(problem: Problem, system: System, shift: float, sought: Unknowns
     local = problem.local
     x, u, rho = sought.bus, sought.u, sought.rho
     n_rows = len(rho)
+    if n_rows > FEW_ROWS:
+        _solve_many_rows(problem, system, shift, sought)
+        return
     for k in range(len(u)):
         share = u[k] / local_pivot(system.curvature_u[k], shift)
         x[local.bus[k], 2 + local.row[k]] += local.sign[k] * share
@@ -157,6 +172,35 @@ def _solve_once(problem: Problem, system: System, shift: float, sought: Unknowns
 
 
 @compiled
+def _solve_many_rows(problem: Problem, system: System, shift: float, sought: Unknowns) -> None:
+    """``_solve_once`` where rows are many and have few entries each."""
+    local, start, entry = problem.local, system.row_start, system.row_entry
+    x, u, rho = sought.bus, sought.u, sought.rho
+    share = np.empty(len(u))
+    for k in range(len(u)):
+        share[k] = u[k] / local_pivot(system.curvature_u[k], shift)
+        x[local.bus[k], 2 + local.row[k]] += local.sign[k] * share[k]
+    for t in range(len(local.tied)):
+        for end in range(2):
+            x[local.tied_bus[t, end], local.tied_row[t, end]] += system.tied_sign[t, end] * share[local.tied[t]]
+    for r in range(len(rho)):
+        for i in range(start[r], start[r + 1]):
+            rho[r] -= system.row_gradient[r, entry[i]] * share[entry[i]]
+    substitute_bordered(
+        problem.pattern, system.pivots, system.factor, system.half, system.touched, system.schur_inverse, x, rho
+    )
+    for t in range(len(local.tied)):
+        u[local.tied[t]] += _tied_product(local, system, t, x)
+    for k in range(len(u)):
+        u[k] += local.sign[k] * x[local.bus[k], 2 + local.row[k]]
+    for r in range(len(rho)):
+        for i in range(start[r], start[r + 1]):
+            u[entry[i]] -= system.row_gradient[r, entry[i]] * rho[r]
+    for k in range(len(u)):
+        u[k] /= local_pivot(system.curvature_u[k], shift)
+
+
+@compiled
 def _residual(problem: Problem, system: System, shift: float, solution: Unknowns) -> float:
     """Fill the residuals of the system before the local variables are condensed; return the largest."""
     grid, local, rhs = problem.grid, problem.local, system.rhs
@@ -172,11 +216,17 @@ def _residual(problem: Problem, system: System, shift: float, solution: Unknowns
             residual[i, 2 + c] += DELTA_C * x[i, 2 + c]
     for r in range(n_rows):
         residual_rho[r] = rhs.rho[r] + system.softness[r] * rho[r]
+    n_dense = n_rows if n_rows <= FEW_ROWS else 0
     for k in range(len(u)):
         pivot = local_pivot(system.curvature_u[k], shift)
         residual[local.bus[k], 2 + local.row[k]] += local.sign[k] * u[k]
         residual_u[k] = rhs.u[k] - pivot * u[k] + local.sign[k] * x[local.bus[k], 2 + local.row[k]]
-        for r in range(n_rows):
+        for r in range(n_dense):
+            residual_u[k] -= system.row_gradient[r, k] * rho[r]
+            residual_rho[r] -= system.row_gradient[r, k] * u[k]
+    for r in range(n_dense, n_rows):
+        for i in range(system.row_start[r], system.row_start[r + 1]):
+            k = system.row_entry[i]
             residual_u[k] -= system.row_gradient[r, k] * rho[r]
             residual_rho[r] -= system.row_gradient[r, k] * u[k]
     for t in range(len(local.tied)):

@@ -35,6 +35,16 @@ class Cut:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DemandRows:
+    """Rows  low ≤ Σ weight_p · d_P + weight_q · d_Q ≤ high, as totals that are kept; shapes (k, D) and (k,)."""
+
+    weight_p: Floats
+    weight_q: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DemandBox:
     """Bounds on the demands of each site; infinite where there are none."""
 
@@ -57,6 +67,7 @@ class Nearest:
     cost_high: float
     cut: Cut | None = None
     box: DemandBox | None = None
+    kept: DemandRows | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -69,9 +80,15 @@ class Push:
     cost_high: float
     delta: float
     box: DemandBox | None = None
+    kept: DemandRows | None = None
 
 
 Task = Dispatch | Nearest | Push
+
+
+def kept_name(row: int) -> str:
+    """Name of a row of ``kept`` among the dense rows."""
+    return f"kept {row}"
 
 
 def has_band(task: Nearest | Push) -> bool:
@@ -120,7 +137,7 @@ class Multipliers:
     angle_above: Floats
     angle_below: Floats
     rows: dict[str, float]
-    """Of the dense rows ("cost", "ball", "cut"): above minus below."""
+    """Of the dense rows ("cost", "ball", "cut", "kept 0", …): above minus below."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

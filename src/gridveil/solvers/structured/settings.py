@@ -98,6 +98,8 @@ BUNCH_PARLETT = 0.6403882032022076
 """α: 1×1 pivot if diagonal ≥ α × largest entry. BP71: (1 + √17)/8."""
 MOST_GROWTH = 10.0
 """multiplier at which a pivot calls for pivoting. unrecorded."""
+FEW_ROWS = 3
+"""dense rows up to which their border is dense. as many as a task without kept totals has."""
 LEAST_PIVOT = 1e-10
 """least pivot of a local variable. as δ_c."""
 REFINEMENTS = 3

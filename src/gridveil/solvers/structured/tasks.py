@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gridveil.sectors.power.arrays import OpfArrays
 from gridveil.solvers.structured.layout import LocalData
 from gridveil.solvers.structured.lowering import OrderedGrid, Segments
-from gridveil.solvers.structured.problem import DemandBox, Dispatch, Push, Task, has_band
+from gridveil.solvers.structured.problem import DemandBox, Dispatch, Nearest, Push, Task, has_band, kept_name
 from gridveil.solvers.structured.settings import (
     DISTANCE_GRADIENT,
     DISTANCE_SCALE,
@@ -239,12 +239,13 @@ def _objective_and_rows(
         total = Separable(name=MINUS_DEMAND, linear=active_loads, quadratic=none, scale=1.0)
         reach = 0.5 / np.sqrt(max(task.delta, LEAST_RADIUS_SQUARED))
         ball = Separable(name="ball", linear=none, quadratic=twice_loads, scale=float(reach), high=task.delta)
-        return total, (band, ball)
+        return total, (band, ball, *_kept_rows(task, n_generation))
     scale = _distance_scale(task.target_p, task.target_q)
     distance = Separable(name=SQUARED_DISTANCE, linear=none, quadratic=twice_loads, scale=scale)
     banded = (band,) if has_band(task) else ()
+    kept = _kept_rows(task, n_generation)
     if task.cut is None:
-        return distance, banded
+        return distance, (*banded, *kept)
     weight = np.concatenate([np.zeros(n_generation), task.cut.weight_p, task.cut.weight_q, [0.0]])
     reached = float(task.cut.weight_p @ task.target_p + task.cut.weight_q @ task.target_q)
     cut = Separable(
@@ -254,7 +255,30 @@ def _objective_and_rows(
         scale=1.0 / max(float(np.max(np.abs(weight), initial=0.0)), LEAST_WEIGHT),
         low=task.cut.least - reached,
     )
-    return distance, (*banded, cut)
+    return distance, (*banded, cut, *kept)
+
+
+def _kept_rows(task: Nearest | Push, n_generation: int) -> tuple[Separable, ...]:
+    """The totals that are kept, as rows on the deviations of demands from their targets."""
+    kept = task.kept
+    if kept is None:
+        return ()
+    k = len(kept.low)
+    weights = np.hstack([np.zeros((k, n_generation)), kept.weight_p, kept.weight_q, np.zeros((k, 1))])
+    reached = kept.weight_p @ task.target_p + kept.weight_q @ task.target_q
+    none = np.zeros(weights.shape[1])
+    scales = 1.0 / np.maximum(np.max(np.abs(weights), axis=1), LEAST_WEIGHT)
+    return tuple(
+        Separable(
+            name=kept_name(r),
+            linear=weights[r],
+            quadratic=none,
+            scale=float(scales[r]),
+            low=float(kept.low[r] - reached[r]),
+            high=float(kept.high[r] - reached[r]),
+        )
+        for r in range(k)
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
