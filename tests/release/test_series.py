@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from gridveil.core.band import Tolerance
-from gridveil.core.choices import CostTargetMode, Protects
+from gridveil.core.choices import BatchEngine, CostTargetMode, Protects
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.secret import SecretValues
 from gridveil.privacy.ledger import LARGEST_DELTA, Ledger
@@ -27,6 +27,7 @@ from gridveil.service.series_publish import publish_series
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.series_store import SeriesStore
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
+from gridveil.solvers.batch.engine_native import missing_compiler
 
 DERIVED = CostTargetSettings(mode=CostTargetMode.DERIVED)
 RELEASE = ReleaseSettings(epsilon="1", alpha="0.02", beta=Tolerance.parse("1%"), seed=3, target=DERIVED)
@@ -293,3 +294,13 @@ def test_public_folders_of_two_truths_with_the_same_draws_are_byte_identical(tmp
         contents.append({path.name: path.read_bytes() for path in public})
     assert {"card.yaml", "hours.csv", "network.m", "series.parquet"} == set(contents[0])
     assert all(files == contents[0] for files in contents)
+
+
+@pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+def test_hours_in_batches_are_those_of_worker_processes():
+    series = scaled()
+    alone = release_series(series, HOUR, NoAccount(), workers=1)
+    found = release_series(series, HOUR, NoAccount(), workers=1, reuse=alone.draw, batch=BatchEngine.NATIVE)
+    assert [row.status for row in found.rows] == [row.status for row in alone.rows]
+    assert sum(row.verified for row in found.rows) >= 3
+    np.testing.assert_allclose(found.values, alone.values, atol=1e-4)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gridveil.cli.options import SeriesOptions
 from gridveil.cli.output import announce_compilation, note, show, step
 from gridveil.cli.progress import progress
-from gridveil.core.choices import CostTargetMode
+from gridveil.core.choices import BatchEngine, CostTargetMode
 from gridveil.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def usual_target(series: SeriesOptions) -> CostTargetMode:
     if series.file is not None:
         return CostTargetMode.DERIVED
     if series != SeriesOptions():
-        raise InputError("--protects, --basis, --noise, --delta, --power-factor and --workers belong to --series FILE")
+        raise InputError(
+            "--protects, --basis, --noise, --delta, --power-factor, --workers and --batch belong to --series FILE"
+        )
     return CostTargetMode.PRIVATE
 
 
@@ -113,6 +115,7 @@ def release_table(
                 keep=store.keep,
                 announce=store.announce,
                 advance=advance,
+                batch=options.batch or BatchEngine.STRUCTURED,
             )
             step("writing the series and the network, and checking it")
             publish_series(made, curator, out, simulation_as_public=simulation)
