@@ -26,7 +26,7 @@ from gridveil.service.account import NoAccount
 from gridveil.service.series import release_series
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
-from gridveil.solvers.structured import warm_up
+from gridveil.solvers.structured.warm_up import warm_up
 
 DAY, WEEK, YEAR = 24, 168, 8760
 

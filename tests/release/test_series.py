@@ -12,7 +12,7 @@ import yaml
 from markupsafe import escape
 
 from gridveil.core.band import Tolerance
-from gridveil.core.choices import CostTargetMode, Protects
+from gridveil.core.choices import BatchEngine, CostTargetMode, Protects
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.secret import SecretValues
 from gridveil.privacy.ledger import LARGEST_DELTA, Ledger
@@ -34,6 +34,7 @@ from gridveil.service.series_publish import publish_series
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.series_store import SeriesStore
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
+from gridveil.solvers.batch.engine_native import missing_compiler
 
 DERIVED = CostTargetSettings(mode=CostTargetMode.DERIVED)
 RELEASE = ReleaseSettings(epsilon="1", alpha="0.02pu", beta=Tolerance.parse("1%"), seed=3, target=DERIVED)
@@ -383,3 +384,13 @@ def keys(document: object, above: str = "") -> set[str]:
     if not isinstance(document, dict):
         return {above}
     return {name for key, value in document.items() for name in keys(value, f"{above}/{key}")}
+
+
+@pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+def test_hours_in_batches_are_those_of_worker_processes():
+    series = scaled()
+    alone = release_series(series, HOUR, NoAccount(), workers=1)
+    found = release_series(series, HOUR, NoAccount(), workers=1, reuse=alone.draw, batch=BatchEngine.NATIVE)
+    assert [row.status for row in found.rows] == [row.status for row in alone.rows]
+    assert sum(row.verified for row in found.rows) >= 3
+    np.testing.assert_allclose(found.values, alone.values, atol=1e-4)

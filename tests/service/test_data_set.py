@@ -150,6 +150,11 @@ def test_gridfm_tables_describe_one_power_flow(released, tmp_path):
     assert {"pf", "qf", "Yff_r", "Ytt_i", "tap", "shift", "rate_a", "br_status"} <= set(branch.columns)
     assert set(bus["scenario_partition"].astype(int)) == {0, 1} and (raw / "n_scenarios.txt").read_text() == "230\n"
     assert bus["scenario"].nunique() == branch["scenario"].nunique() > 100
+    feeding = gen[gen["in_service"] == 1].groupby(["scenario", "bus"]).size()
+    typed = bus[bus["REF"] == 0].set_index(["scenario", "bus"])
+    held = typed.index.isin(feeding.index)
+    assert np.array_equal(typed["PV"] == 1, held) and np.array_equal(typed["PQ"] == 0, held)  # as the consumer asks
+    assert (gen["in_service"] == 0).any()
     off = branch[branch["br_status"] == 0]
     assert len(off) and off[["pf", "qf", "Yff_r", "Ytf_i"]].abs().max().max() == 0
     for scenario in [*bus["scenario"].unique()[:3], *off["scenario"].unique()[:3]]:

@@ -113,6 +113,27 @@ def test_the_kernels_take_the_structured_solvers_path(name):
     assert np.sum(found.iterations == expected) >= 57  # all here; rounding may differ on another processor
 
 
+class Lean(NativeEngine):
+    """As if a GPU had no memory for second-order corrections and soft balances in its first run."""
+
+    def is_short_of_memory(self, network, given) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("name, factor", [("case5_pjm", 1.0), ("case24_ieee_rts", 1.0), ("case57_ieee", 1.05)])
+def test_lean_slots_end_where_full_ones_do(name, factor):
+    """Demands of case57 that nobody can serve fail in both."""
+    _, network, _, _ = network_of(name)
+    scenarios = shaken(name, 60, spread=0.15)
+    scenarios = replace(scenarios, demand_p=factor * scenarios.demand_p, demand_q=factor * scenarios.demand_q)
+    found = BatchSolver(network, Lean(threads=1), tolerance=1e-7).dispatch(scenarios)
+    expected = batch_solver(network).dispatch(scenarios)
+    assert np.array_equal(found.converged, expected.converged) and (factor > 1.0) == bool(np.any(~found.converged))
+    both = found.converged
+    assert found.cost[both] == pytest.approx(expected.cost[both], rel=1e-7)
+    assert network.sizes(False, lean=True)["n_slot"] < 0.8 * network.sizes(False)["n_slot"]
+
+
 def without_branch(arrays, branch: int):
     kept = np.arange(len(arrays.branch_from)) != branch
     names = ("branch_from", "branch_to", "y_ff", "y_ft", "y_tf", "y_tt", "rate", "current", "angle_min", "angle_max")
@@ -305,11 +326,15 @@ def test_a_missing_compiler_is_one_line(monkeypatch):
         NativeEngine()
 
 
-def test_importing_the_batch_solver_takes_numpy_alone():
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "from gridveil.solvers.batch import solver, joint, power, engine_gpu, engine_native, leftovers",
+        "from gridveil.bilevel import bulk; from gridveil.bilevel.methods import auto",
+    ],
+)
+def test_importing_batches_and_releases_in_bulk_takes_numpy_alone(imported):
     heavy = ("numba", "casadi", "scipy", "powerio", "pandas", "pyarrow", "cupy", "platformdirs")
-    code = (
-        "import sys; from gridveil.solvers.batch import solver, engine_gpu, engine_native, leftovers; "
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
+    code = f"import sys; {imported}; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -38,10 +38,15 @@ def public_case(source: str) -> BenchCase:
 
 def at_file_demand(source: str, measure: Callable[[BenchProblem], None]) -> None:
     """Measure something at the demands of the file."""
+    measure(file_problem(source))
+
+
+def file_problem(source: str) -> BenchProblem:
+    """A public file with its demands."""
     from gridveil.privacy.curator import published_values
 
     case, network = power_case_at(source)
-    measure(BenchProblem(path=resolve_case(source), network=network, demand=published_values(case)))
+    return BenchProblem(path=resolve_case(source), network=network, demand=published_values(case))
 
 
 def power_case_at(source: str) -> tuple[Case, PowerNetwork]:

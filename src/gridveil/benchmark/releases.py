@@ -80,7 +80,7 @@ def measure_releases(source: str, seeds: int, repeats: int, update: Update) -> N
     from gridveil.sectors.registry import build_model
     from gridveil.solvers.registry import backend_for
     from gridveil.solvers.solves import Solves
-    from gridveil.solvers.structured import warm_up
+    from gridveil.solvers.structured.warm_up import warm_up
 
     case, network = power_case_at(source)
     update(stage="build")

@@ -33,7 +33,7 @@ def main(request: dict[str, Any], report: Report) -> None:
     """Handle the request, and report the reason if it fails."""
     try:
         if request["task"] == "warm up":
-            from gridveil.solvers.structured import warm_up
+            from gridveil.solvers.structured.warm_up import warm_up
 
             warm_up()
         elif request["task"] == "opf":

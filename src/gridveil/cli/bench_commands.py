@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from gridveil.cli.options import JsonOption, split_list
 from gridveil.cli.output import announce_compilation, make_folder, note, show_rows
+from gridveil.core.choices import BatchEngine
 from gridveil.core.methods import Solver
 
 
@@ -45,6 +47,13 @@ def bench(
     cold: Annotated[
         bool, typer.Option("--cold", help="Time the first case's command without compiled kernels too (minutes).")
     ] = False,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Instead: batches of O(d) on a GPU, beside the structured solver.")
+    ] = False,
+    batch: Annotated[
+        BatchEngine | None, typer.Option("--batch", help="Instead: batches by this engine; --gpu is --batch gpu.")
+    ] = None,
+    scenarios: Annotated[int, typer.Option(min=1, help="Batches: scenarios, each load shaken by 10 %.")] = 1000,
     out: Annotated[Path | None, typer.Option(help="Folder for results.json, results.md and the plot.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,6 +61,11 @@ def bench(
 
     Example: gridveil bench --cases case118_ieee,case300_ieee --solvers structured,ipopt --out bench-out
     """
+    if gpu or batch is not None:
+        _bench_batches(
+            split_list(cases), BatchEngine.GPU if gpu else batch or BatchEngine.AUTO, scenarios, out, as_json
+        )
+        return
     from gridveil.benchmark.growth import GROWTH_CASES
     from gridveil.benchmark.registry import installed
     from gridveil.benchmark.run import BenchSettings, default_cases, run_bench
@@ -82,3 +96,22 @@ def bench(
         return
     for table in found.brief_tables():
         show_rows(table.headings, table.rows, table.title)
+
+
+BESIDE = 20  # scenarios that the structured solver is asked for, beside a batch
+
+
+def _bench_batches(cases: Sequence[str], engine: BatchEngine, scenarios: int, out: Path | None, as_json: bool) -> None:
+    from gridveil.benchmark.batches import HEADINGS, bench_batches
+
+    announce_compilation(Solver.STRUCTURED)
+    rows = [bench_batches(case, engine, scenarios, min(BESIDE, scenarios)) for case in cases or ("case118_ieee",)]
+    text = json.dumps([row.as_dict() for row in rows], allow_nan=False)
+    if out is not None:
+        make_folder(out)
+        (out / "batches.json").write_text(text + "\n", encoding="utf-8")
+        note(f"wrote {out / 'batches.json'}")
+    if as_json:
+        sys.stdout.write(text + "\n")
+        return
+    show_rows(HEADINGS, [row.cells() for row in rows], f"batches by {rows[0].engine}, solved scenarios per second")

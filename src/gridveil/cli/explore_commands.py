@@ -18,6 +18,7 @@ from gridveil.cli.options import (
 )
 from gridveil.cli.output import announce_compilation, print_result, show, show_rows, step
 from gridveil.cli.progress import progress
+from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 from gridveil.study.choices import DemandSource
@@ -42,6 +43,9 @@ def explore(
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the page, figure and table.")] = None,
     method: MethodOption = Method.AUTO,
     solver: SolverOption = Solver.STRUCTURED,
+    batch: Annotated[
+        BatchEngine, typer.Option(help="Solve all runs together: on a gpu or by native code; structured: one by one.")
+    ] = BatchEngine.STRUCTURED,
     as_json: JsonOption = False,
     secret: SecretOption = None,
     *,
@@ -86,9 +90,11 @@ def explore(
     step(f"trying {grid.runs} releases on {source.value} demands")
     with progress(f"exploring {loaded.name}", grid.runs) as advance:
         if source is DemandSource.SIMULATED:
-            found = explore_simulated(loaded.network, loaded.field, loaded.name, grid, loading=loading, advance=advance)
+            found = explore_simulated(
+                loaded.network, loaded.field, loaded.name, grid, loading=loading, advance=advance, batch=batch
+            )
         else:
-            found = explore_public(loaded, grid, advance=advance)
+            found = explore_public(loaded, grid, advance=advance, batch=batch)
     report = plain_exploration(found)
     if out is not None:
         step(f"writing {out}")

@@ -14,7 +14,7 @@ import typer
 from gridveil.cli.completion import complete_case, complete_preset
 from gridveil.cli.keep_options import KeepOptions
 from gridveil.cli.output import OutputMode, set_output_mode
-from gridveil.core.choices import DemandUnit, Names, Protects
+from gridveil.core.choices import BatchEngine, DemandUnit, Names, Protects
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 
@@ -143,6 +143,10 @@ class SeriesOptions:
     ] = None
     workers: Annotated[
         int | None, typer.Option("--workers", help="Series: number of processes. [default: one per core]")
+    ] = None
+    batch: Annotated[
+        BatchEngine | None,
+        typer.Option("--batch", help="Series: solve all hours together, on a gpu or by native code. [default: not]"),
     ] = None
 
 

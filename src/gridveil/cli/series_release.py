@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gridveil.cli.options import SeriesOptions
 from gridveil.cli.output import announce_compilation, note, show, step, warn
 from gridveil.cli.progress import progress
-from gridveil.core.choices import CostTargetMode
+from gridveil.core.choices import BatchEngine, CostTargetMode
 from gridveil.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def usual_target(series: SeriesOptions) -> CostTargetMode:
     if series.file is not None:
         return CostTargetMode.DERIVED
     if series != SeriesOptions():
-        raise InputError("--protects, --basis, --noise, --delta, --power-factor and --workers belong to --series")
+        raise InputError(
+            "--protects, --basis, --noise, --delta, --power-factor, --workers and --batch belong to --series"
+        )
     return CostTargetMode.PRIVATE
 
 
@@ -122,6 +124,7 @@ def release_table(
                 announce=store.announce,
                 advance=advance,
                 confirm=confirm_all if begun else confirm,
+                batch=options.batch or BatchEngine.STRUCTURED,
             )
             step("writing the series and the network, and checking it")
             publish_series(

@@ -191,7 +191,9 @@ def _gridfm_buses(solved: Solved, chosen: NDArray[np.int64]) -> pa.Table:
     demand, generation = np.zeros((n_bus, count), complex), np.zeros((n_bus, count), complex)
     np.add.at(demand, arrays.load_bus, (solved.scenarios.demand_p + 1j * solved.scenarios.demand_q).T)
     np.add.at(generation, arrays.gen_bus, (points.pg + 1j * points.qg).T)
-    reference, feeding = np.isin(np.arange(n_bus), arrays.reference), np.isin(np.arange(n_bus), arrays.gen_bus)
+    reference, feeding = np.isin(np.arange(n_bus), arrays.reference), np.zeros((n_bus, count), bool)
+    np.logical_or.at(feeding, arrays.gen_bus, solved.gen_on.T)
+    feeding = feeding.T  # a bus whose generators are all out holds no voltage
     columns = {
         "bus": np.arange(n_bus),
         "Pd": base * demand.T.real,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.bilevel.bulk import run_all
 from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
 from gridveil.bilevel.repair import ReleasedData
 from gridveil.core.band import CostTarget
+from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import NoReleaseError
-from gridveil.core.parallel import Failure, run_many
+from gridveil.core.parallel import Failure, failure_of, run_many
 from gridveil.privacy.mechanisms.basis import Basis
 from gridveil.privacy.noisy import Draw, NoisyData, SeriesDraw
 from gridveil.privacy.series_curator import SeriesCurator
@@ -29,6 +31,7 @@ from gridveil.service.series_basis import plan_series
 from gridveil.service.series_draw import draw_series, draw_sums
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.settings import ReleaseSettings
+from gridveil.solvers.backend import Backend
 
 VERIFIED = "verified"
 READER_HOURS = 24
@@ -37,6 +40,9 @@ READER_HOURS = 24
 Keep = Callable[[SeriesDraw], None]
 Result = TypeVar("Result")
 Repaired = tuple[CostTarget, ReleasedData]
+Job = tuple[Draw, ReleaseSettings, bool]
+"""A draw, how it is repaired, and whether it is checked as readers would."""
+Repairs = Callable[[list[Job]], Iterable[tuple[int, Repaired | Failure]]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,14 +102,15 @@ def release_series(
     announce: Callable[[], str | None] = lambda: None,
     advance: Callable[[], None] = lambda: None,
     confirm: Confirm = confirm_nothing,
+    batch: BatchEngine = BatchEngine.STRUCTURED,
 ) -> SeriesRelease:
     """Release every hour of a series; one row per hour, in order.
 
     All draws are charged at once, before the first. ``prepared`` is the public side of the same network, where it has been
     built already. ``reuse`` takes earlier draws, which cost nothing again; ``keep`` gets
     the draws as soon as they are made, ``announce`` is called just before the charge and gives the id of the draw, and
-    ``advance`` is called after each repair. ``confirm`` is asked as for one release. An hour that fails, which the truth has
-    no part in, is a row with its reason.
+    ``advance`` is called after each repair. ``confirm`` is asked as for one release. ``batch`` solves the problems of all
+    hours together, in this process. An hour that fails, which the truth has no part in, is a row with its reason.
     """
     public, chosen = PublicCase.of(series.case), settings.release
     refuse_wrong_account(chosen, account)
@@ -141,7 +148,7 @@ def release_series(
         settings=settings,
         basis=basis,
         draw=draw,
-        rows=_repaired_hours(build, draw, chosen, workers, advance),
+        rows=_repaired_hours(_repairs(build, prepared, workers, batch), draw, chosen, advance),
         spending=account.spending(),
         prepared=prepared,
     )
@@ -156,19 +163,32 @@ def refuse_empty(release: SeriesRelease) -> None:
         )
 
 
+def _repairs(build: Callable[[str], Prepared], prepared: Prepared, workers: int, batch: BatchEngine) -> Repairs:
+    """What repairs many draws: worker processes, or batches in this one."""
+    if batch is BatchEngine.STRUCTURED:
+        return lambda jobs: run_many(build, _finish, [("network", job) for job in jobs], workers=workers)
+
+    def together(jobs: list[Job]) -> Iterator[tuple[int, Repaired | Failure]]:
+        work = [partial(_finish_with, prepared, job) for job in jobs]
+        for position, outcome in run_all(work, prepared.backend, prepared.model, batch):
+            yield position, outcome.result or failure_of(outcome.error or RuntimeError())
+
+    return together
+
+
+def _finish_with(prepared: Prepared, job: Job, backend: Backend) -> Repaired:
+    return _finish(replace(prepared, backend=backend), job)
+
+
 def _repaired_hours(
-    build: Callable[[str], Prepared],
-    draw: SeriesDraw,
-    settings: ReleaseSettings,
-    workers: int,
-    advance: Callable[[], None],
+    repairs: Repairs, draw: SeriesDraw, settings: ReleaseSettings, advance: Callable[[], None]
 ) -> tuple[HourlyRelease, ...]:
     """Repair hours with equal draws once: with a public basis, many are. A sample of them is checked as readers would."""
     first, which = _distinct(draw)
     sample = readers_sample(draw.values[first].real.sum(axis=1))
-    jobs = [("network", (draw.hour(hour), settings, position in sample)) for position, hour in enumerate(first)]
+    jobs = [(draw.hour(hour), settings, position in sample) for position, hour in enumerate(first)]
     found: dict[int, Repaired | Failure] = {}
-    for position, result in run_many(build, _finish, jobs, workers=workers):
+    for position, result in repairs(jobs):
         found[position] = result
         advance()
     return tuple(_row(hour, found[position]) for hour, position in enumerate(which))
@@ -205,7 +225,7 @@ def _linear(prepared: Prepared, noisy: NoisyData) -> LinearCost | None:
     return linear_cost(prepared.model, prepared.solves, noisy)
 
 
-def _finish(prepared: Prepared, job: tuple[Draw, ReleaseSettings, bool]) -> Repaired:
+def _finish(prepared: Prepared, job: Job) -> Repaired:
     draw, settings, for_readers = job
     found, released = repaired(prepared, draw, settings, for_readers=for_readers)
     return found.target, released

@@ -4,10 +4,15 @@ from enum import Enum
 
 
 class EngineChoice(Enum):
-    """LOCAL: processes of this machine. DASK: the workers of a running cluster."""
+    """LOCAL: processes of this machine. DASK: the workers of a running cluster.
+
+    GPU, NATIVE: all tasks of a network together, in batches on a GPU or by code compiled for this machine's cores.
+    """
 
     LOCAL = "local"
     DASK = "dask"
+    GPU = "gpu"
+    NATIVE = "native"
 
 
 class DemandSource(Enum):

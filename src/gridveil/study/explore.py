@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,9 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.bilevel.bulk import run_all
 from gridveil.bilevel.methods import method_named
 from gridveil.core.band import CostTarget, Tolerance
-from gridveil.core.choices import CostTargetMode
+from gridveil.core.choices import BatchEngine, CostTargetMode
 from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.methods import Method, Solver
@@ -161,13 +163,14 @@ def explore_simulated(
     *,
     loading: float | None = None,
     advance: Advance = lambda: None,
+    batch: BatchEngine = BatchEngine.STRUCTURED,
 ) -> Exploration:
     """Try the settings on demands made from the public network alone; see ``simulated_demand``."""
     model = build_model(network)
     backend = backend_for(model, grid.solver)
     demand, words = simulated_demand(network, field, model.layout, backend, loading=loading)
     case = Case(name=name, network=network, secret=Secret(field=field, values=demand), file_format="simulated")
-    return _explore(case, model, backend, grid, DemandSource.SIMULATED, words, advance)
+    return _explore(case, model, backend, grid, DemandSource.SIMULATED, words, advance, batch)
 
 
 def simulated_demand(
@@ -193,11 +196,17 @@ def simulated_demand(
     return SecretValues(layout.to_sites(data, empty)), words
 
 
-def explore_public(case: Case, grid: ExploreGrid, *, advance: Advance = lambda: None) -> Exploration:
+def explore_public(
+    case: Case,
+    grid: ExploreGrid,
+    *,
+    advance: Advance = lambda: None,
+    batch: BatchEngine = BatchEngine.STRUCTURED,
+) -> Exploration:
     """Try the settings on the demands of a benchmark. The caller vouches that they are public."""
     model = build_model(case.network)
     backend = backend_for(model, grid.solver)
-    return _explore(case, model, backend, grid, DemandSource.PUBLIC, "of the public benchmark", advance)
+    return _explore(case, model, backend, grid, DemandSource.PUBLIC, "of the public benchmark", advance, batch)
 
 
 def demands_to_use(source: str, wanted: DemandSource | None) -> DemandSource:
@@ -229,7 +238,14 @@ def refuse_true_demands(grid: ExploreGrid) -> NoReturn:
 
 
 def _explore(
-    case: Case, model: Model, backend: Backend, grid: ExploreGrid, source: DemandSource, words: str, advance: Advance
+    case: Case,
+    model: Model,
+    backend: Backend,
+    grid: ExploreGrid,
+    source: DemandSource,
+    words: str,
+    advance: Advance,
+    batch: BatchEngine,
 ) -> Exploration:
     clock = time.perf_counter()
     optimum = Solves(backend).afresh(model.layout.to_program(published_values(case)))
@@ -239,15 +255,24 @@ def _explore(
     for tolerance in tolerances:
         tolerance.check_unit(model.program.cost_unit)
     bands = [tolerance.around(optimum.cost, CostTargetMode.PUBLIC) for tolerance in tolerances]
-    rows = []
+    jobs: list[Callable[[Backend], _Run]] = []
+    places: list[list[_Run]] = []
+    grouped: list[tuple[Fraction, str, str, list[_Run]]] = []
     for alpha, epsilon in product(grid.per_unit(case.field), grid.epsilons):
         tried: list[list[_Run]] = [[] for _ in bands]
         for seed in range(1, grid.seeds + 1):
             noisy = simulate_noise(case.secret, epsilon=float(Fraction(epsilon)), alpha=float(alpha), seed=seed)
             for runs, band in zip(tried, bands, strict=True):
-                runs.append(_run(case, model, backend, noisy, band, grid.method))
-                advance()
-        rows += [_row(alpha, epsilon, beta, optimum.cost, runs) for beta, runs in zip(grid.betas, tried, strict=True)]
+                jobs.append(partial(_run, case, model, noisy, band, grid.method))
+                places.append(runs)
+        grouped += [(alpha, epsilon, beta, runs) for beta, runs in zip(grid.betas, tried, strict=True)]
+    found = {}
+    for index, outcome in run_all(jobs, backend, model, batch):
+        found[index] = outcome.get()
+        advance()
+    for index, runs in enumerate(places):
+        runs.append(found[index])
+    rows = [_row(alpha, epsilon, beta, optimum.cost, runs) for alpha, epsilon, beta, runs in grouped]
     return Exploration(
         case=case.name,
         source=source,
@@ -262,7 +287,7 @@ def _explore(
     )
 
 
-def _run(case: Case, model: Model, backend: Backend, noisy: NoisyData, band: CostTarget, method: Method) -> _Run:
+def _run(case: Case, model: Model, noisy: NoisyData, band: CostTarget, method: Method, backend: Backend) -> _Run:
     data = model.layout.to_program(noisy.values)
     with time_limit(usual_time_limit(sector_of(case.network).size(case.network))):
         result = method_named(method)(backend, data, band)

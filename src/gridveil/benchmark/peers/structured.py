@@ -6,7 +6,8 @@ import numpy as np
 
 from gridveil.benchmark.contestant import BenchProblem, Contestant, ContestantAnswer, Point
 from gridveil.sectors.power.arrays import structured_arrays
-from gridveil.solvers.structured import Dispatch, Solution, StructuredSolver, warm_up
+from gridveil.solvers.structured import Dispatch, Solution, StructuredSolver
+from gridveil.solvers.structured.warm_up import warm_up
 
 
 class Structured(Contestant):

@@ -9,7 +9,7 @@ from gridveil.sectors.registry import build_model
 from gridveil.solvers.backend import Answer, Backend
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
-from gridveil.solvers.structured import warm_up
+from gridveil.solvers.structured.warm_up import warm_up
 
 
 class WholeFollower(Contestant):

@@ -6,6 +6,7 @@ import numpy as np
 
 from gridveil.core.choices import BatchEngine
 from gridveil.solvers.batch.contract import BatchAnswer, BatchBackend, BatchStatus, Points, Scenarios
+from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.engine_gpu import GpuEngine, missing_gpu
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.batch.leftovers import Leftovers
@@ -15,15 +16,20 @@ from gridveil.solvers.batch.solver import BatchSolver
 
 def batch_backend(network: BatchNetwork, choice: BatchEngine, *, retries: int) -> BatchBackend:
     """Build the backend; what it cannot do without is an InputError of one line. AUTO takes the fastest that is there."""
+    engine = engine_for(choice)
+    if engine is None:
+        return OneByOne(network)
+    return BatchSolver(network, engine, leftovers=Leftovers(network=network, most=retries) if retries else None)
+
+
+def engine_for(choice: BatchEngine) -> Engine | None:
+    """The engine that runs the kernels; None for the structured solver."""
     if choice is BatchEngine.AUTO:
         there = {BatchEngine.GPU: missing_gpu, BatchEngine.NATIVE: missing_compiler}
         choice = next((engine for engine, missing in there.items() if missing() is None), BatchEngine.STRUCTURED)
-    leftovers = Leftovers(network=network, most=retries) if retries else None
-    if choice is BatchEngine.GPU:
-        return BatchSolver(network, GpuEngine(), leftovers=leftovers)
-    if choice is BatchEngine.NATIVE:
-        return BatchSolver(network, NativeEngine(), leftovers=leftovers)
-    return OneByOne(network)
+    if choice is BatchEngine.STRUCTURED:
+        return None
+    return GpuEngine() if choice is BatchEngine.GPU else NativeEngine()
 
 
 class OneByOne:

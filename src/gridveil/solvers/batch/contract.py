@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -104,6 +104,57 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class JointTasks:
+    """B joint tasks of one network and one kind: nearest demands, nearest beyond a cut, or a push within a ball.
+
+    As ``Nearest`` and ``Push`` of the structured solver, with one row per task.
+    """
+
+    target_p: Floats
+    target_q: Floats
+    """(B, D) noisy demands of each load site."""
+    cost_low: Floats
+    cost_high: Floats
+    """(B,) band, $/h; infinite ends are none."""
+    weight_p: Floats | None = None
+    weight_q: Floats | None = None
+    """(B, D) normal of the cut."""
+    least: Floats | None = None
+    """(B,) Σ weight · demand is at least this."""
+    delta: Floats | None = None
+    """(B,) of a push: the squared distance allowed."""
+    low: Floats | None = None
+    high: Floats | None = None
+    """(2 D,) bounds on active, then reactive demands of all tasks."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is neither of the three kinds."""
+        cut = [self.weight_p is None, self.weight_q is None, self.least is None]
+        if any(cut) != all(cut) or (self.delta is not None and self.least is not None):
+            raise InputError("a joint task has a cut (both weights and the least value), a ball, or neither")
+
+    def __len__(self) -> int:
+        return len(self.target_p)
+
+    def rows(self, chosen: Any) -> JointTasks:
+        """Some of the tasks."""
+        shared = ("low", "high")
+        picked: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        return JointTasks(**{name: a if a is None or name in shared else a[chosen] for name, a in picked.items()})
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class JointPoints(Points):
+    """Solutions of joint tasks; multipliers in units of the task's objective."""
+
+    demand_p: Floats
+    demand_q: Floats
+    """(B, D) the demands found."""
+    row_prices: Floats
+    """(B, 2) of the band, and of the cut or the ball: above minus below."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class BatchAnswer:
     """One row per scenario. ``cost`` and ``points`` mean something only where ``status`` is CONVERGED."""
 
@@ -116,6 +167,10 @@ class BatchAnswer:
     by_cpu: NDArray[np.bool_]
     """Whether the structured solver has had the last word."""
     points: Points | None
+    feasible: NDArray[np.bool_] | None = None
+    """Whether the start that was chosen for a scenario was feasible; None if none was chosen."""
+    raw: Floats | None = None
+    """(B, n_point) where each ended, as the kernels write it, to start from again; None unless starts were chosen."""
 
     @property
     def converged(self) -> NDArray[np.bool_]:
@@ -125,9 +180,14 @@ class BatchAnswer:
 
     def rows(self, chosen: slice) -> BatchAnswer:
         """Some of the scenarios."""
-        some: dict[str, Any] = {f.name: getattr(self, f.name)[chosen] for f in fields(self) if f.name != "points"}
-        points: dict[str, Any] = {f.name: getattr(self.points, f.name)[chosen] for f in fields(Points) if self.points}
-        return BatchAnswer(**some, points=Points(**points) if self.points else None)
+        given: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        some: dict[str, Any] = {
+            name: None if array is None or name == "points" else array[chosen] for name, array in given.items()
+        }
+        if self.points is not None:
+            parts: dict[str, Any] = {f.name: getattr(self.points, f.name)[chosen] for f in fields(self.points)}
+            some["points"] = replace(self.points, **parts)
+        return BatchAnswer(**some)
 
     def failures(self) -> dict[str, NDArray[Any]]:
         """The scenarios that are not solved: index, status in words, iterations, residuals."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,6 +30,8 @@ class RunOptions:
     max_iterations: int = MAX_ITERATIONS
     soften: bool = False
     """Whether scenarios are solved by way of soft balances, instead of from a cold or warm start."""
+    lean: bool = False
+    """Whether slots do without second-order corrections and soft balances, which take a third of their memory."""
     slots: int | None = None
     """Scenarios worked on at the same time; as many as fit if None."""
 
@@ -43,15 +46,22 @@ class RawInput:
     outage: Array | None
     warm: Array | None
     """(n_point,) one point for all scenarios, or (B, n_point) one for each."""
+    rows: Array | None = None
+    """(B, 5) of joint tasks: bounds above and below of both dense rows, and what curves the second in the demands."""
+    start: Array | None = None
+    """(B, 6) attempt, push and barrier parameter for a start that is feasible, and for one that is not."""
+    rest: Callable[[], None] | None = None
+    """Brings the demands that have not been sent yet: all but those of the first scenarios."""
 
-    def rows(self, chosen: Array) -> RawInput:
-        """Some of the scenarios, without their warm starts."""
+    def some(self, chosen: Array) -> RawInput:
+        """Some of the scenarios, without their starts."""
         return RawInput(
             demand_p=self.demand_p[chosen],
             demand_q=self.demand_q[chosen],
             local=None if self.local is None else self.local[chosen],
             outage=None if self.outage is None else self.outage[chosen],
             warm=None,
+            rows=None if self.rows is None else self.rows[chosen],
         )
 
 
@@ -64,6 +74,8 @@ class RawOutput:
     status: Array
     iterations: Array
     factorisations: Array
+    feasible: Array
+    """Whether a chosen start was feasible."""
     seconds: float
     """Time of the kernels alone."""
 
@@ -78,6 +90,14 @@ class Engine(Protocol):
         """The array module: NumPy or CuPy."""
         ...
 
+    def send(self, *arrays: Array) -> tuple[list[Array], Callable[[], None] | None]:
+        """Arrays with one row per scenario in the engine's memory, and what brings the rest of them (``RawInput.rest``)."""
+        ...
+
+    def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
+        """Whether slots that are not lean would be too few to keep the processor busy."""
+        ...
+
     def run(self, network: BatchNetwork, given: RawInput, options: RunOptions) -> RawOutput:
         """Solve a batch."""
         ...
@@ -86,9 +106,10 @@ class Engine(Protocol):
 def net_values(network: BatchNetwork, tables: dict[str, Array], varied: bool, options: RunOptions) -> dict[str, Any]:
     """The fields of ``Net``."""
     return {
-        **network.sizes(varied),
+        **network.sizes(varied, options.lean),
         **{name: tables[name] for name in (*NET_INTS, *NET_REALS)},
         "varied": int(varied),
+        "lean": int(options.lean),
         "soften": int(options.soften),
         "max_iterations": options.max_iterations,
         "give_up_after": GIVE_UP_AFTER,
@@ -110,13 +131,16 @@ def outputs(xp: Any, n_scenarios: int, n_point: int) -> dict[str, Array]:
         "status": xp.full(n_scenarios, -1, xp.int32),
         "iterations": xp.zeros(n_scenarios, xp.int32),
         "factorisations": xp.zeros(n_scenarios, xp.int32),
+        "feasible": xp.zeros(n_scenarios, xp.int32),
         "counter": xp.zeros(4, xp.int32),
     }
 
 
 def batch_values(given: RawInput, made: dict[str, Array]) -> dict[str, Any]:
     """The fields of ``Batch``."""
-    inputs = {name: getattr(given, name) for name in ("demand_p", "demand_q", "local", "outage", "warm")}
+    inputs = {
+        name: getattr(given, name) for name in ("demand_p", "demand_q", "local", "outage", "warm", "rows", "start")
+    }
     more = {"n_scenarios": len(given.demand_p), "warm_each": int(given.warm is not None and given.warm.ndim == 2)}
     values = inputs | made | more
     return {name: values[name] for name, _ in STRUCTURES["Batch"]}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
 from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, RunOptions, batch_values, net_values, outputs
@@ -19,15 +22,25 @@ LEAST_CAPABILITY = 70
 BOUNDED = ("ASSEMBLE", "FACTOR", "SOLVE", "RECOVER", "OTHER")
 BOUNDS = (2, 3, 4, 4, 4)
 """Blocks per multiprocessor that the kernels of each group are compiled for: more blocks leave fewer registers."""
-WAVES = (12, 6, 4, 3, 2, 1)
+FULL = 12
+"""Blocks per multiprocessor that keep the device busy."""
+WAVES = (24, FULL, 8, 6, 4, 3, 2, 1)
 """Blocks per multiprocessor that slots fill: with these no kernel ends with a wave of few blocks."""
 ROUND = ("assemble", "start", "assemble", "factor", "predict", "aim", "surplus", "correct", "recover", "search", "step")
 """Kernels of a round, in their order."""
+BORDERED = {"factor": "border", "correct": "refine"}
+"""Kernels of tasks with dense rows, by the one that each follows."""
+HELD = ROUND[2:]
+"""Kernels of a round in which no slot takes a scenario."""
+HELD_ROUNDS = 6
+"""Rounds that are launched before demands are sent that no slot needs yet; hardly a scenario ends before."""
+SPREAD = (8, 32)
+"""Lanes to which the last slots at work are spread, as soon as these fill the device: few lanes take long for a round."""
 LOOK_EVERY = 2
 """Rounds between two looks at how many scenarios are done."""
 MEMORY_SHARE = 0.85
 """Share of the free memory of the device that slots may take."""
-CROWDED = 0.5
+CROWDED = 0.75
 """Share of slots with work below which these are moved together."""
 LANE_SHARE = 1.1
 """Threads, as a share of those that fill the device, up to which more lanes per scenario are taken."""
@@ -84,40 +97,92 @@ class GpuEngine:
         """Until the device has done all it was asked to."""
         self.xp.cuda.Device().synchronize()
 
+    def send(self, *arrays: Array) -> tuple[list[Array], Callable[[], None] | None]:
+        """Of large batches first the rows that slots begin with; the rest travels while they are at work."""
+        xp, first = self.xp, self._full
+        if len(arrays[0]) <= 2 * first:
+            return [xp.ascontiguousarray(xp.asarray(array)) for array in arrays], None
+        given = [np.ascontiguousarray(array, np.float64) for array in arrays]
+        there = [xp.empty(array.shape) for array in given]
+        for array, place in zip(given, there, strict=True):
+            place[:first].set(array[:first])
+
+        def rest() -> None:
+            stream = xp.cuda.Stream(non_blocking=True)
+            for array, place in zip(given, there, strict=True):
+                place[first:].set(array[first:], stream=stream)
+            stream.synchronize()
+
+        return there, rest
+
+    @cached_property
+    def _full(self) -> int:
+        """Threads that fill the device."""
+        return int(self.xp.cuda.Device().attributes["MultiProcessorCount"]) * FULL * BLOCK
+
+    def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
+        """Whether slots with everything would take more than there is."""
+        sizes, count = network.sizes(given.local is not None), len(given.demand_p)
+        return bool(min(self._full, count) > self._fitting(sizes, count))
+
+    def _fitting(self, sizes: dict[str, Any], n_scenarios: int) -> int:
+        """Slots for which there is memory beside the points of all scenarios."""
+        free, _ = self.xp.cuda.Device().mem_info
+        free += self.xp.get_default_memory_pool().free_bytes()
+        free -= 8 * sizes["n_point"] * n_scenarios
+        return max(32, int(MEMORY_SHARE * free) // int(8 * sizes["n_slot"] + 4 * sizes["n_limit"]))
+
     def run(self, network: BatchNetwork, given: RawInput, options: RunOptions) -> RawOutput:
         """Solve a batch in rounds of all slots; finished slots take the next scenario."""
         xp, n_scenarios = self.xp, len(given.demand_p)
         values = net_values(network, self._tables(network), given.local is not None, options)
-        made = outputs(xp, n_scenarios, values["n_point"])
         slots, lanes = self._share(values, n_scenarios, options.slots)
-        kernels = _kernels(lanes, self._bounds)
-        per_tile = 32 // lanes
-        tiles = -(-slots // per_tile)
-        memory = xp.empty(tiles * per_tile * values["n_slot"])
-        softness = xp.empty(tiles * per_tile * values["n_limit"], xp.float32)
-        work: dict[str, Any] = {"memory": memory, "softness": softness, "n_tiles": tiles}
-        arguments = (filled("Net", values), filled("Batch", batch_values(given, made)), filled("Work", work))
+        made = outputs(xp, n_scenarios, values["n_point"])
+        held = self._slots(slots, _kernels(lanes, self._bounds, network.rows), values)
+        arguments = (filled("Net", values), filled("Batch", batch_values(given, made)))
         self.wait()
         begin = perf_counter()
-        rounds = self._finish_all(kernels, arguments, memory, made["counter"], n_scenarios)
+        rounds = self._finish_all(held, arguments, network.rows, made["counter"], n_scenarios, given.rest)
         seconds = perf_counter() - begin
         made.pop("counter")
         if not options.soften:
-            size = memory.nbytes + softness.nbytes
-            self.last = {"slots": tiles * per_tile, "lanes": lanes, "rounds": rounds, "memory": size}
+            size = held.memory.nbytes + held.softness.nbytes
+            self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
         return RawOutput(**made, seconds=seconds)
 
+    def _slots(self, count: int, kernels: dict[str, Any], values: Any) -> _Slots:
+        """Memory for so many slots; ``values`` are those of ``Net``."""
+        per_tile = 32 // kernels["lanes"]
+        tiles, xp = -(-count // per_tile), self.xp
+        memory = xp.empty(tiles * per_tile * int(values["n_slot"]))
+        softness = xp.empty(tiles * per_tile * int(values["n_limit"]), xp.float32)
+        return _Slots(
+            kernels, memory, softness, filled("Work", {"memory": memory, "softness": softness, "n_tiles": tiles})
+        )
+
     def _finish_all(
-        self, kernels: dict[str, Any], arguments: tuple[Any, ...], memory: Array, counter: Array, wanted: int
+        self,
+        held: _Slots,
+        arguments: tuple[Any, Any],
+        rows: int,
+        counter: Array,
+        wanted: int,
+        rest: Callable[[], None] | None,
     ) -> int:
         """Rounds until all scenarios are done; the count of rounds. Slots without work are left out towards the end."""
-        xp, work = self.xp, arguments[2]
-        stream = xp.cuda.Stream(non_blocking=True)
+        stream = self.xp.cuda.Stream(non_blocking=True)
         with stream:
-            self._launch(kernels, ("init", *ROUND), arguments)
-            rounds, graph = 1, None
+            self._launch(held, ("init",), arguments)
+            tiles, rounds, graph = held.tiles, 1 + HELD_ROUNDS * (rest is not None), None
+            if rest is not None:
+                held.work["n_tiles"] = min(tiles, self._full // held.per_tile)  # demands of these are there
+            self._launch(held, ROUND, arguments)
+            if rest is not None:
+                self._launch(held, HELD * HELD_ROUNDS, arguments)
+                rest()
+                held.work["n_tiles"] = tiles
             while True:
-                graph = graph or self._captured(stream, kernels, arguments)
+                graph = graph or self._captured(stream, held, arguments)
                 graph.launch(stream)
                 stream.synchronize()
                 rounds += LOOK_EVERY
@@ -126,38 +191,67 @@ class GpuEngine:
                     return rounds
                 if rounds > MOST_ROUNDS:
                     raise RuntimeError("the kernels do not come to an end")
-                tiles, per_tile = int(work["n_tiles"][0]), 32 // kernels["lanes"]
-                if taken >= wanted and tiles > LEAST_TILES and wanted - done < CROWDED * tiles * per_tile:
-                    self._compact(kernels, arguments, memory, per_tile)
+                if taken < wanted:
+                    continue
+                lanes = self._wider(held, wanted - done, arguments[0])
+                if lanes is not None:
+                    held, graph = self._spread(held, arguments[0], _kernels(lanes, self._bounds, rows)), None
+                elif held.tiles > LEAST_TILES and wanted - done < CROWDED * held.tiles * held.per_tile:
+                    self._compact(held, arguments[0])
                     graph = None
 
-    def _captured(self, stream: Any, kernels: dict[str, Any], arguments: tuple[Any, ...]) -> Any:
+    def _wider(self, held: _Slots, busy: int, net: Any) -> int | None:
+        """More lanes for the slots that are left, if these fill the device and a copy of them fits beside the others."""
+        most = int(LANE_SHARE * self._full) // max(1, busy)
+        found = [lanes for lanes in SPREAD if held.lanes < lanes <= most]
+        free = self.xp.cuda.Device().mem_info[0] + self.xp.get_default_memory_pool().free_bytes()
+        needed = (busy + 32) * (8 * int(net["n_slot"][0]) + 4 * int(net["n_limit"][0]))
+        return found[-1] if found and self._lanes is None and needed < MEMORY_SHARE * free else None
+
+    def _captured(self, stream: Any, held: _Slots, arguments: tuple[Any, Any]) -> Any:
         """A few rounds as one graph: a launch each from Python would take longer than the kernels of a small batch."""
         if self.phases is not None:
-            return _Plain(lambda: self._launch(kernels, ROUND * LOOK_EVERY, arguments))
+            return _Plain(lambda: self._launch(held, ROUND * LOOK_EVERY, arguments))
         stream.begin_capture()
-        self._launch(kernels, ROUND * LOOK_EVERY, arguments)
+        self._launch(held, ROUND * LOOK_EVERY, arguments)
         return stream.end_capture()
 
-    def _launch(self, kernels: dict[str, Any], names: tuple[str, ...], arguments: tuple[Any, ...]) -> None:
-        grid = ((int(arguments[2]["n_tiles"][0]) * 32 + BLOCK - 1) // BLOCK,)
+    def _launch(self, held: _Slots, names: tuple[str, ...], arguments: tuple[Any, Any]) -> None:
+        grid, given = ((held.tiles * 32 + BLOCK - 1) // BLOCK,), (*arguments, held.work)
         for name in names:
-            kernels[name](grid, (BLOCK,), arguments)
-            self._note(name)
+            for one in (name, BORDERED.get(name)):
+                if one in held.kernels:
+                    held.kernels[one](grid, (BLOCK,), given)
+                    self._note(one)
 
-    def _compact(self, kernels: dict[str, Any], arguments: tuple[Any, ...], memory: Array, per_tile: int) -> None:
+    def _busy(self, held: _Slots, net: Any) -> NDArray[np.bool_]:
+        """Which slots are at work."""
+        n_slot = int(net["n_slot"][0])
+        slots = held.memory[: held.tiles * held.per_tile * n_slot].reshape(held.tiles, n_slot, held.per_tile)
+        state = self.xp.asnumpy(slots[:, int(net["o_scalar"][0])].reshape(-1))
+        busy: NDArray[np.bool_] = state != _IDLE
+        return busy
+
+    def _compact(self, held: _Slots, net: Any) -> None:
         """Move the slots at work to the first tiles, and forget the others: a warp takes as long for one slot as for all."""
-        net, _, work = arguments
-        tiles, n_slot = int(work["n_tiles"][0]), int(net["n_slot"][0])
-        slots = memory[: tiles * per_tile * n_slot].reshape(tiles, n_slot, per_tile)
-        busy = self.xp.asnumpy(slots[:, int(net["o_scalar"][0])].reshape(-1)) != _IDLE
-        kept = max(1, -(-int(busy.sum()) // per_tile))
-        to = np.flatnonzero(~busy[: kept * per_tile])
-        moved = np.flatnonzero(busy[kept * per_tile :]) + kept * per_tile
+        busy = self._busy(held, net)
+        kept = max(1, -(-int(busy.sum()) // held.per_tile))
+        to = np.flatnonzero(~busy[: kept * held.per_tile])
+        moved = np.flatnonzero(busy[kept * held.per_tile :]) + kept * held.per_tile
         if len(moved):
             lists = [self.xp.asarray(places.astype(np.int32)) for places in (moved, to[: len(moved)])]
-            kernels["move_slots"]((len(moved),), (BLOCK,), (net, work, *lists))
-        work["n_tiles"] = kept
+            held.kernels["move_slots"]((len(moved),), (BLOCK,), (net, held.work, *lists))
+        held.work["n_tiles"] = kept
+
+    def _spread(self, held: _Slots, net: Any, kernels: dict[str, Any]) -> _Slots:
+        """The slots at work in tiles of fewer, with more lanes each; what is left over of the last tile stays idle."""
+        busy = np.flatnonzero(self._busy(held, net))
+        wider = self._slots(len(busy), kernels, {name: net[name][0] for name in ("n_slot", "n_limit")})
+        source = np.full(wider.tiles * wider.per_tile, -1, np.int32)
+        source[: len(busy)] = busy
+        given = (net, wider.work, held.memory, held.softness, np.int32(held.per_tile), self.xp.asarray(source))
+        kernels["take_slots"]((len(source),), (BLOCK,), given)
+        return wider
 
     def _tables(self, network: BatchNetwork) -> dict[str, Array]:
         """The network's arrays on the device, sent once."""
@@ -169,16 +263,11 @@ class GpuEngine:
 
     def _share(self, values: dict[str, Any], n_scenarios: int, wanted: int | None) -> tuple[int, int]:
         """Slots, and lanes per slot: enough threads to fill the device, of as many scenarios as fit."""
-        xp = self.xp
-        free, _ = xp.cuda.Device().mem_info
-        free += xp.get_default_memory_pool().free_bytes()
-        per_slot = 8 * values["n_slot"] + 4 * values["n_limit"]
-        fitting = max(32, int(MEMORY_SHARE * free) // per_slot)
-        processors = xp.cuda.Device().attributes["MultiProcessorCount"]
-        full = processors * WAVES[0] * BLOCK
-        slots = min(wanted or full, fitting, n_scenarios)
+        full = self._full
+        most = full * WAVES[0] // FULL
+        slots = min(wanted or most, self._fitting(values, n_scenarios), n_scenarios)
         lanes = self._lanes or _fewest_lanes(full, slots)
-        per_wave = processors * BLOCK // lanes
+        per_wave = full // (FULL * lanes)
         if wanted is None and per_wave <= slots < n_scenarios:
             slots = per_wave * next(count for count in WAVES if count * per_wave <= slots)
         return slots, lanes
@@ -190,6 +279,32 @@ def _fewest_lanes(full: int, slots: int) -> int:
     while lanes < 32 and 2 * lanes * slots <= LANE_SHARE * full:
         lanes *= 2
     return lanes
+
+
+@dataclass(frozen=True, eq=False)
+class _Slots:
+    """Slots in the device's memory, and the kernels for their number of lanes."""
+
+    kernels: dict[str, Any]
+    memory: Array
+    softness: Array
+    work: Any
+    """The structure ``Work``."""
+
+    @property
+    def lanes(self) -> int:
+        """Threads that share a slot."""
+        return int(self.kernels["lanes"])
+
+    @property
+    def per_tile(self) -> int:
+        """Slots that share a warp."""
+        return 32 // self.lanes
+
+    @property
+    def tiles(self) -> int:
+        """Tiles at work."""
+        return int(self.work["n_tiles"][0])
 
 
 class _Plain:
@@ -204,14 +319,14 @@ class _Plain:
 
 
 @cache
-def _kernels(lanes: int, bounds: tuple[int, ...]) -> dict[str, Any]:
+def _kernels(lanes: int, bounds: tuple[int, ...], rows: int = 0) -> dict[str, Any]:
     import cupy
 
     least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in zip(BOUNDED, bounds, strict=True))
-    source = f"#define LANES {lanes}\n#define BLOCK {BLOCK}\n{least}\n{kernel_source()}"
+    source = f"#define LANES {lanes}\n#define BLOCK {BLOCK}\n{least}\n{kernel_source(rows)}"
     module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
-    functions = {name: module.get_function(name) for name in ("init", *dict.fromkeys(ROUND), "move_slots")}
-    return functions | {"lanes": lanes}
+    names = ("init", *dict.fromkeys(ROUND), "move_slots", "take_slots", *(BORDERED.values() if rows else ()))
+    return {name: module.get_function(name) for name in names} | {"lanes": lanes}
 
 
 def registers(lanes: int, bounds: tuple[int, ...] = BOUNDS) -> dict[str, tuple[int, int]]:

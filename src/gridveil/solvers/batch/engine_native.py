@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from gridveil.core.errors import InputError
 from gridveil.core.parallel import all_cores
 from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, RunOptions, batch_values, net_values, outputs
-from gridveil.solvers.batch.layout import N_SCALARS, filled, kernel_source, structure_type
+from gridveil.solvers.batch.layout import N_SCALARS, filled, kernel_source, row_fields, structure_type
 from gridveil.solvers.batch.network import BatchNetwork
 
 NATIVE = "native"
@@ -52,15 +52,17 @@ class NativeEngine:
         self._threads = threads or all_cores()
         self._lanes = lanes
 
-    @cached_property
-    def _library(self) -> ctypes.CDLL:
-        library = ctypes.CDLL(str(_built(f"#define LANES {self._lanes}\n{kernel_source()}")))
-        sizes = (ctypes.c_longlong * 4)()
-        library.gridveil_sizes(sizes)
-        expected = [structure_type(name).itemsize for name in ("Net", "Batch", "Work")]
-        if list(sizes) != [*expected, N_SCALARS]:
-            raise RuntimeError("the structures of the kernels and of layout.py differ")
-        return library
+    def _library(self, rows: int = 0) -> ctypes.CDLL:
+        """The kernels for tasks with so many dense rows."""
+        return _library(self._lanes, rows)
+
+    def send(self, *arrays: Array) -> tuple[list[Array], None]:
+        """The arrays themselves."""
+        return [np.ascontiguousarray(array) for array in arrays], None
+
+    def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
+        """Never: a thread has one slot."""
+        return False
 
     def run(self, network: BatchNetwork, given: RawInput, options: RunOptions) -> RawOutput:
         """Solve a batch; every thread works through scenarios in a slot of its own."""
@@ -72,12 +74,23 @@ class NativeEngine:
         softness: Array = np.zeros(threads * values["n_limit"], np.float32)
         work: dict[str, Any] = {"memory": memory, "softness": softness, "n_tiles": threads}
         structures = [filled("Net", values), filled("Batch", batch_values(given, made)), filled("Work", work)]
-        library = self._library
+        library = self._library(network.rows)
         begin = perf_counter()
         library.gridveil_run(*(ctypes.c_void_p(one.ctypes.data) for one in structures))
         seconds = perf_counter() - begin
         made.pop("counter")
         return RawOutput(**made, seconds=seconds)
+
+
+@cache
+def _library(lanes: int, rows: int) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(_built(f"#define LANES {lanes}\n{kernel_source(rows)}")))
+    sizes = (ctypes.c_longlong * 5)()
+    library.gridveil_sizes(sizes)
+    expected = [structure_type(name).itemsize for name in ("Net", "Batch", "Work")]
+    if list(sizes) != [*expected, N_SCALARS, row_fields(rows)]:
+        raise RuntimeError("the structures of the kernels and of layout.py differ")
+    return library
 
 
 def _built(source: str) -> Path:

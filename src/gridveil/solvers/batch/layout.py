@@ -13,15 +13,22 @@ KERNELS = Path(__file__).parent / "kernels"
 SOURCES = (
     "platform.cuh",
     "slot.cuh",
+    "rows.cuh",
     "start.cuh",
     "assemble.cuh",
     "factor.cuh",
+    "border.cuh",
     "direction.cuh",
+    "refine.cuh",
     "search.cuh",
     "entry.cuh",
 )
-N_SCALARS = 74
+N_SCALARS = 75
 """Scalars of a slot: the enumeration and the filter in slot.cuh, which the native library is asked to confirm."""
+MOST_ROWS = 2
+"""Dense rows of a joint task: the cost band, and a ball or a cut."""
+UNBOUNDED = 1e300
+"""Stands for a bound that does not exist."""
 
 _INT, _REAL, _INTS, _REALS, _FLOATS = "int", "double", "const int*", "const double*", "float*"
 _KIND = {_INT: "i4", _REAL: "f8"}
@@ -38,24 +45,29 @@ OFFSETS: dict[str, _Length] = {
     "diagonal": ((10, "n_bus"),),
     "block": ((16, "n_block"),),
     "draw": ((2, "n_bus"),),
-    "trade": ((2, "n_bus"),),
-    "surplus": ((1, "n_limit"), (2, "n_bus")),
+    "trade": ((2, "n_spare_bus"),),
+    "surplus": ((1, "n_spare_limit"), (2, "n_spare_bus")),
     "scalar": ((1, "n_scalar"),),
     "own": ((1, "n_own"),),
+    "border": ((4, "n_border"),),
+    "rows": ((1, "n_row_fields"),),
 }
-"""Arrays of a slot with their lengths as sums of multiples of sizes, in the order they lie in."""
+"""Arrays of a slot with their lengths as sums of multiples of sizes, in the order they lie in.
+
+Sizes called spare are those of second-order corrections and soft balances, which lean slots do without.
+"""
 STEP_OFFSETS: dict[str, _Length] = {
     "x": ((4, "n_bus"),),
     "du": ((1, "n_local"),),
     "dz_low": ((1, "n_local"),),
     "dz_high": ((1, "n_local"),),
-    "dtrade": ((2, "n_bus"),),
+    "dtrade": ((2, "n_spare_bus"),),
     "ds": ((1, "n_limit"),),
     "dl": ((1, "n_limit"),),
 }
-"""Arrays of a step, which a slot holds twice."""
-NET_INTS = ("end_ptr", "end", "local_ptr", "local_row", "branch_flag", "bus_flag", "fixed", "load_ptr", "load",
-            "level_ptr", "column", "off_ptr", "off", "source_ptr", "source", "in_ptr", "in", "col_ptr", "row")  # fmt: skip
+"""Arrays of a step, which a slot holds twice unless it is lean."""
+NET_INTS = ("end_ptr", "end", "local_ptr", "local_row", "local_sign", "branch_flag", "bus_flag", "fixed", "load_ptr", "load",
+            "level_ptr", "column", "plain", "off_ptr", "off", "source_ptr", "source", "in_ptr", "in", "col_ptr", "row")  # fmt: skip
 NET_REALS = ("branch", "bus", "start", "local")
 SIZES = ("n_bus", "n_branch", "n_local", "n_load", "n_block", "n_levels", "n_limit", "n_point", "n_step", "n_slot")
 STRUCTURES: dict[str, list[tuple[str, str]]] = {
@@ -66,6 +78,7 @@ STRUCTURES: dict[str, list[tuple[str, str]]] = {
             (name, _INT)
             for name in (
                 "varied",
+                "lean",
                 "soften",
                 "max_iterations",
                 "give_up_after",
@@ -79,10 +92,10 @@ STRUCTURES: dict[str, list[tuple[str, str]]] = {
         *((name, _REALS) for name in NET_REALS),
     ],
     "Batch": [
-        *((name, _REALS) for name in ("demand_p", "demand_q", "local", "warm")),
+        *((name, _REALS) for name in ("demand_p", "demand_q", "local", "warm", "rows", "start")),
         ("outage", _INTS),
         *((name, "double*") for name in ("cost", "point")),
-        *((name, "int*") for name in ("status", "iterations", "factorisations", "counter")),
+        *((name, "int*") for name in ("status", "iterations", "factorisations", "feasible", "counter")),
         ("n_scenarios", _INT),
         ("warm_each", _INT),
     ],
@@ -118,7 +131,12 @@ def slot_layout(sizes: dict[str, int]) -> dict[str, int]:
         found[f"o_{name}"] = at
         at += sum(factor * sizes[size] for factor, size in length)
     n_step = at - found[f"o_{next(iter(STEP_OFFSETS))}"]
-    return found | {"n_step": n_step, "n_slot": at + n_step}
+    return found | {"n_step": n_step, "n_slot": at + (n_step if sizes["n_spare_bus"] else 0)}
+
+
+def row_fields(rows: int) -> int:
+    """Numbers that a slot holds about its dense rows: the enumeration in slot.cuh, which the native library confirms."""
+    return rows * (22 + rows) + 1
 
 
 @cache
@@ -128,8 +146,8 @@ def solver_settings() -> dict[str, float]:
     return {name: value for name, value in table.items() if name.isupper()}
 
 
-def kernel_source() -> str:
-    """The whole program: settings of the structured solver as constants, structures, kernels."""
+def kernel_source(rows: int) -> str:
+    """The whole program for tasks with so many dense rows: settings of the structured solver, structures, kernels."""
     constants = "\n".join(
         f"constexpr {'int' if isinstance(value, int) else 'double'} {name} = {value!r};"
         for name, value in solver_settings().items()
@@ -138,4 +156,5 @@ def kernel_source() -> str:
         f"struct {name} {{ {' '.join(f'{kind} {field};' for field, kind in fields)} }};"
         for name, fields in STRUCTURES.items()
     )
-    return "\n".join([constants, structures, *((KERNELS / name).read_text(encoding="utf-8") for name in SOURCES)])
+    kernels = [(KERNELS / name).read_text(encoding="utf-8") for name in SOURCES]
+    return "\n".join([f"#define ROWS {rows}", constants, structures, *kernels])

@@ -85,17 +85,21 @@ def cost_constants(network: BatchNetwork, scenarios: Scenarios) -> Floats:
     return constants
 
 
-def read_points(network: BatchNetwork, raw: Any, xp: Any = np) -> Points:
-    """(B, n_point) as the kernels write them, to the network's order and units; ``xp`` is NumPy or CuPy."""
+def read_points(network: BatchNetwork, raw: Any, xp: Any = np, scale: Any = None) -> Points:
+    """(B, n_point) as the kernels write them, to the network's order and units; ``xp`` is NumPy or CuPy.
+
+    ``scale`` (B, 1) is the objective's, if that is not the network's cost.
+    """
     grid = network.grid
     n_bus, n, n_segment, n_gen = grid.n_bus, network.n_local, len(network.segment_gen), len(grid.gen_bus)
-    n_branch, scale = len(grid.branch_from), network.objective_scale
+    n_branch = len(grid.branch_from)
+    scale = network.objective_scale if scale is None else scale
     bus = raw[:, : 4 * n_bus].reshape(-1, n_bus, 4)[:, xp.asarray(network.position)]
     at = np.empty(n, np.int64)
     at[network.local_of] = np.arange(n)
     local = raw[:, 4 * n_bus : 4 * n_bus + n][:, xp.asarray(at)]
-    limit = raw[:, 4 * n_bus + 3 * n :]
-    branch = limit[:, xp.asarray(network.branch_place.reshape(-1))].reshape(-1, n_branch, 4) / scale
+    limit = raw[:, 4 * n_bus + 3 * n :]  # those of dense rows, if there are any, stand last
+    branch = limit[:, xp.asarray(network.branch_place.reshape(-1))].reshape(-1, n_branch, 4)
     flow_scale = xp.asarray(network.flow_scale)
     first = np.searchsorted(network.segment_gen, np.arange(n_gen))
     last = np.searchsorted(network.segment_gen, np.arange(n_gen), side="right") - 1
@@ -107,11 +111,11 @@ def read_points(network: BatchNetwork, raw: Any, xp: Any = np) -> Points:
         va=bus[:, :, 0],
         vm=bus[:, :, 1],
         pg=pg,
-        qg=local[:, n_segment:],
+        qg=local[:, n_segment : n_segment + n_gen],
         price_p=bus[:, :, 2] / scale,
         price_q=bus[:, :, 3] / scale,
-        flow_from=branch[:, :, 0] * flow_scale,
-        flow_to=branch[:, :, 1] * flow_scale,
-        angle_above=branch[:, :, 2],
-        angle_below=branch[:, :, 3],
+        flow_from=branch[:, :, 0] / scale * flow_scale,
+        flow_to=branch[:, :, 1] / scale * flow_scale,
+        angle_above=branch[:, :, 2] / scale,
+        angle_below=branch[:, :, 3] / scale,
     )

@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.solvers.batch.layout import N_SCALARS, NET_INTS, NET_REALS, slot_layout, solver_settings
+from gridveil.solvers.batch.layout import (
+    MOST_ROWS,
+    N_SCALARS,
+    NET_INTS,
+    NET_REALS,
+    UNBOUNDED,
+    row_fields,
+    slot_layout,
+    solver_settings,
+)
 
 if TYPE_CHECKING:
     from gridveil.sectors.power.arrays import OpfArrays
@@ -66,9 +75,9 @@ class PlainGrid:
 class BatchNetwork:
     """One network, lowered for the kernels: N buses in elimination order, L branches, n local variables.
 
-    Local variables are the segments of active generation (S) and the reactive generation (G), sorted by bus; ``local_of``
-    (n,) says which of these S + G each is. Limits: 4 per branch (flow from, flow to, angle above, angle below), then 2 per bus
-    (magnitude above, below).
+    Local variables are the segments of active generation (S), the reactive generation (G) and, for joint tasks, what active
+    and reactive demands deviate by from their targets (2 D), sorted by bus; ``local_of`` (n,) says which of these each is.
+    Limits: 4 per branch (flow from, flow to, angle above, angle below), then 2 per bus (magnitude above, below).
     """
 
     grid: PlainGrid
@@ -92,8 +101,13 @@ class BatchNetwork:
         """Number of local variables."""
         return len(self.local_of)
 
-    def sizes(self, varied: bool) -> dict[str, int]:
-        """Sizes and offsets of ``Net``; ``varied`` if scenarios bring their own bounds and costs."""
+    @property
+    def rows(self) -> int:
+        """Dense rows of its tasks: none if demands are given."""
+        return MOST_ROWS if self.n_local > len(self.segment_gen) + len(self.grid.gen_bus) else 0
+
+    def sizes(self, varied: bool, lean: bool = False) -> dict[str, int]:
+        """Sizes and offsets of ``Net``; ``varied`` if scenarios bring their own bounds and costs, ``lean`` see layout.py."""
         table, grid = self.tables, self.grid
         n_bus, n_branch, n_local = grid.n_bus, len(grid.branch_from), self.n_local
         n_limit = 4 * n_branch + 2 * n_bus
@@ -105,9 +119,16 @@ class BatchNetwork:
             "n_block": len(table["row"]),
             "n_levels": len(table["level_ptr"]) - 1,
             "n_limit": n_limit,
-            "n_point": 4 * n_bus + 3 * n_local + n_limit,
+            "n_point": 4 * n_bus + 3 * n_local + n_limit + 2 * self.rows,
         }
-        more = {"n_scalar": N_SCALARS, "n_own": 4 * n_local if varied else 0}
+        more = {
+            "n_scalar": N_SCALARS,
+            "n_own": (5 if self.rows else 4) * n_local if varied else 0,
+            "n_border": self.rows * n_bus,
+            "n_row_fields": row_fields(self.rows) if self.rows else 0,
+            "n_spare_bus": 0 if lean else n_bus,
+            "n_spare_limit": 0 if lean else n_limit,
+        }
         return counts | slot_layout(counts | more)
 
     @cached_property
@@ -139,8 +160,8 @@ def load_network(path: Path) -> BatchNetwork:
         )
 
 
-def lower_network(arrays: OpfArrays) -> BatchNetwork:
-    """Lower a network: order, fill, levels and gathering lists, found once."""
+def lower_network(arrays: OpfArrays, *, joint: bool = False) -> BatchNetwork:
+    """Lower a network: order, fill, levels and gathering lists, found once; for dispatches, or for ``joint`` tasks."""
     from gridveil.solvers.structured.lowering import cost_segments, ordered_grid
     from gridveil.solvers.structured.problem import Dispatch
     from gridveil.solvers.structured.settings import FIXED_WIDTH
@@ -148,6 +169,8 @@ def lower_network(arrays: OpfArrays) -> BatchNetwork:
     from gridveil.solvers.structured.warm import cold_start
 
     _refuse_elements(arrays)
+    if joint and len(arrays.line_output):
+        raise InputError("joint tasks in batches need costs without pieces; solve such a network one task at a time")
     n_gen, ordered, segments = len(arrays.gen_bus), ordered_grid(arrays), cost_segments(arrays)
     segment_gen = segments.output[segments.output < n_gen]  # reactive power, one segment each, comes after these
     nothing = np.zeros(len(arrays.load_bus))
@@ -159,23 +182,28 @@ def lower_network(arrays: OpfArrays) -> BatchNetwork:
         )
     position = ordered.order.position
     gen_position = position[arrays.gen_bus]
-    bus = np.concatenate([gen_position[segment_gen], gen_position])
+    load_position = position[arrays.load_bus]
+    n_free = 2 * len(load_position) if joint else 0
+    loads = [load_position, load_position] if joint else []
+    bus = np.concatenate([gen_position[segment_gen], gen_position, *loads])
     local_of = np.argsort(bus, kind="stable")
     scale = task.objective.scale
     cost = scale * np.stack([task.cost.quadratic[:n_generation], task.cost.linear[:n_generation]])
     free = high - low > FIXED_WIDTH
     low, high = relaxed_bounds(low, high, free)
-    local = np.stack([low, high, *cost], axis=1)[local_of]
-    row = np.repeat([0, 1], [len(segment_gen), n_gen])[local_of]
+    demands = np.tile([-UNBOUNDED, UNBOUNDED, 0.0, 0.0], (n_free, 1))
+    local = np.concatenate([np.stack([low, high, *cost], axis=1), demands])[local_of]
+    row = np.repeat([0, 1, 0, 1], [len(segment_gen), n_gen, n_free // 2, n_free // 2])[local_of]
+    sign = np.repeat([1, -1], [n_generation, n_free])[local_of]
     start = cold_start(ordered.data, task.data, ordered.no_load, task.start[task.free], 1.0).x
     tables = _branch_tables(ordered, task.data.active, start)
     tables |= _pattern_tables(ordered.order.pattern, tables.pop("branch_blocks"))
     tables |= {
         "local": local,
         "local_row": row,
+        "local_sign": sign,
         "local_ptr": np.searchsorted(bus[local_of], np.arange(arrays.n_bus + 1)),
     }
-    load_position = position[arrays.load_bus]
     load = np.argsort(load_position, kind="stable")
     tables |= {"load": load, "load_ptr": np.searchsorted(load_position[load], np.arange(arrays.n_bus + 1))}
     kinds = dict.fromkeys(NET_INTS, np.int32) | dict.fromkeys(NET_REALS, np.float64)
@@ -320,6 +348,7 @@ def _pattern_tables(pattern: Any, branch_blocks: Ints) -> dict[str, Any]:
         "column": column,
         "off_ptr": np.searchsorted(level[col][blocks], np.arange(n_levels + 1)),
         "off": 2 * blocks + fill[blocks],
+        "plain": (count == 0) & (fill == 0),
         "source_ptr": np.concatenate([[0], np.cumsum(count[blocks])]),
         "source": np.column_stack([source, col[source[:, 0]]])[gathered].reshape(-1),
         "in_ptr": in_ptr,

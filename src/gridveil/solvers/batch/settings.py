@@ -2,6 +2,8 @@
 
 BATCH_TOLERANCE = 1e-6
 """Largest scaled error of the kernels."""
+JOINT_TOLERANCE = 1e-7
+"""The same for joint tasks, as the structured solver has it: their distances and bands are judged to 1e-6."""
 BATCH_CHECK = 1e-5
 """Largest residual of the independent check, as CHECK_TOLERANCE of the structured solver."""
 MAX_ITERATIONS = 120
@@ -12,9 +14,9 @@ GIVE_UP_AFTER = 20
 """Iterations without a lower infeasibility after which a run with soaring prices ends."""
 GIVE_UP_PRICE = 1e4
 """Scaled price that counts as soaring: the steepest generation cost is scaled to at most 100."""
-REFILL_AT_ONCE = 28
+REFILL_AT_ONCE = 16
 """Threads of a warp (of 32) whose slots have ended, from which on these start anew at once."""
-REFILL = 16
+REFILL = 8
 """The same after two rounds of waiting."""
-REFILL_ROUNDS = 6
+REFILL_ROUNDS = 3
 """Rounds after which a slot waits no longer for others of its warp."""

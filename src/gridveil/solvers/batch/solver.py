@@ -23,6 +23,7 @@ from gridveil.solvers.batch.lowering import (
 )
 from gridveil.solvers.batch.network import BatchNetwork
 from gridveil.solvers.batch.settings import BATCH_CHECK, BATCH_TOLERANCE
+from gridveil.solvers.batch.starts import Starts
 
 if TYPE_CHECKING:
     from gridveil.solvers.batch.leftovers import Leftovers
@@ -64,28 +65,41 @@ class BatchSolver:
         self.timing = Timing(0.0, 0.0, 0.0, 0.0)
 
     def dispatch(
-        self, scenarios: Scenarios, *, warm: NDArray[np.float64] | None = None, keep: bool = True
+        self,
+        scenarios: Scenarios,
+        *,
+        warm: NDArray[np.float64] | None = None,
+        keep: bool = True,
+        starts: Starts | None = None,
     ) -> BatchAnswer:
-        """O(d) of every scenario, from ``warm`` (see ``warm_point``) if given; ``keep`` the points as well as the costs."""
+        """O(d) of every scenario, from ``warm`` (see ``warm_point``) if given; ``keep`` the points as well as the costs.
+
+        With ``starts`` every scenario is run once, as its start says, and nothing is tried after a failure.
+        """
         refuse_unfit(self.network, scenarios)
         xp, clock = self._engine.xp, _Clock(self._engine)
         given = self._given(scenarios, warm)
+        if starts is not None:
+            choice = _contiguous(xp, starts.choice)
+            given = replace(given, start=choice, warm=_contiguous(xp, starts.point))
         sent = clock.lap()
         raw = self._run(given)
         clock.lap()
         cost = raw.cost + xp.asarray(cost_constants(self.network, scenarios))
         residuals = self._check(scenarios, cost, raw.point)
-        status = _verdict(xp, raw.status, residuals)
+        status = verdict(xp, raw.status, residuals)
         checked = clock.lap()
         points = _to_host(xp, read_points(self.network, raw.point, xp)) if keep else None
         answer = BatchAnswer(
-            cost=_host(xp, cost),
-            status=_host(xp, status),
-            iterations=_host(xp, raw.iterations),
-            factorisations=_host(xp, raw.factorisations),
-            residuals=_host(xp, residuals),
+            cost=host(xp, cost),
+            status=host(xp, status),
+            iterations=host(xp, raw.iterations),
+            factorisations=host(xp, raw.factorisations),
+            residuals=host(xp, residuals),
             by_cpu=np.zeros(len(scenarios), bool),
             points=points,
+            feasible=None if starts is None else host(xp, raw.feasible).astype(bool),
+            raw=None if starts is None else host(xp, raw.point),
         )
         self.timing = Timing(raw.seconds, sent + clock.lap(), checked, clock.total())
         return answer if self._leftovers is None else self._leftovers.solve(scenarios, answer)
@@ -93,23 +107,36 @@ class BatchSolver:
     def _given(self, scenarios: Scenarios, warm: NDArray[np.float64] | None) -> RawInput:
         """The arrays of a batch in the engine's memory."""
         xp = self._engine.xp
+        (demand_p, demand_q), rest = self._engine.send(scenarios.demand_p, scenarios.demand_q)
         return RawInput(
-            demand_p=_contiguous(xp, scenarios.demand_p),
-            demand_q=_contiguous(xp, scenarios.demand_q),
+            demand_p=demand_p,
+            demand_q=demand_q,
+            rest=rest,
             local=_contiguous(xp, local_table(self.network, scenarios)),
             outage=_contiguous(xp, outage_table(scenarios)),
             warm=_contiguous(xp, warm),
         )
 
     def _run(self, given: RawInput) -> RawOutput:
-        """Solve from the start given; what fails, once more by way of soft balances, all such scenarios together."""
-        raw = self._engine.run(self.network, given, self._options)
-        xp = self._engine.xp
-        settled = (raw.status == int(BatchStatus.CONVERGED)) | (raw.status == int(BatchStatus.ROUNDED))
-        left = xp.flatnonzero(~settled)
-        if not (self._soften and len(left)):
+        """Solve from the start given; what fails, once more by way of soft balances, all such scenarios together.
+
+        Where memory is short the first run is lean; what fails in it, unless hopelessly, is then repeated in full.
+        """
+        options = self._options
+        if given.start is not None:
+            return self._engine.run(self.network, given, options)
+        lean = self._engine.is_short_of_memory(self.network, given)
+        raw = self._engine.run(self.network, given, replace(options, lean=lean))
+        if lean:
+            raw = self._again(raw, given, _failed(raw) & (raw.status != int(BatchStatus.STALLED)), options)
+        return self._again(raw, given, _failed(raw), replace(options, soften=True)) if self._soften else raw
+
+    def _again(self, raw: RawOutput, given: RawInput, which: Any, options: RunOptions) -> RawOutput:
+        """Some of the scenarios once more, with other options and without their starts."""
+        left = self._engine.xp.flatnonzero(which)
+        if not len(left):
             return raw
-        again = self._engine.run(self.network, given.rows(left), replace(self._options, soften=True))
+        again = self._engine.run(self.network, given.some(left), options)
         for name in ("cost", "point", "status"):
             getattr(raw, name)[left] = getattr(again, name)
         raw.iterations[left] += again.iterations
@@ -120,7 +147,7 @@ class BatchSolver:
         """(n_point,) where the first scenario ends, as a start for others. It depends on that scenario's demands alone."""
         given, xp = self._given(scenarios.rows(slice(0, 1)), None), self._engine.xp
         raw = self._engine.run(self.network, given, self._options)
-        found: NDArray[np.float64] = _host(xp, raw.point)[0]
+        found: NDArray[np.float64] = host(xp, raw.point)[0]
         return found
 
     def _check(self, scenarios: Scenarios, cost: Any, point: Any) -> Any:
@@ -136,7 +163,12 @@ class BatchSolver:
         return residuals
 
 
-def _verdict(xp: Any, claimed: Any, residuals: Any) -> Any:
+def _failed(raw: RawOutput) -> Any:
+    """Which scenarios have ended without a point that the check might confirm."""
+    return (raw.status != int(BatchStatus.CONVERGED)) & (raw.status != int(BatchStatus.ROUNDED))
+
+
+def verdict(xp: Any, claimed: Any, residuals: Any) -> Any:
     """The kernels' status as far as the check agrees, which overrules it both ways."""
     largest, sound = residuals.max(axis=1), solver_settings()["SOUND"]
     believed = (claimed == int(BatchStatus.CONVERGED)) | (claimed == int(BatchStatus.ROUNDED))
@@ -149,12 +181,13 @@ def _contiguous(xp: Any, array: Any) -> Any:
     return None if array is None else xp.ascontiguousarray(xp.asarray(array))
 
 
-def _host(xp: Any, array: Any) -> Any:
+def host(xp: Any, array: Any) -> Any:
+    """An array of the engine as one of NumPy."""
     return array if xp is np else xp.asnumpy(array)
 
 
 def _to_host(xp: Any, points: Points) -> Points:
-    return replace(points, **{f.name: _host(xp, getattr(points, f.name)) for f in fields(points)})
+    return replace(points, **{f.name: host(xp, getattr(points, f.name)) for f in fields(points)})
 
 
 class _Clock:

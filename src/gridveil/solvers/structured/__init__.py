@@ -17,7 +17,6 @@ from gridveil.solvers.structured.problem import (
     Task,
 )
 from gridveil.solvers.structured.solver import StructuredSolver
-from gridveil.solvers.structured.warm_up import warm_up
 
 __all__ = [
     "Cut",
@@ -31,5 +30,4 @@ __all__ = [
     "SolveStatus",
     "StructuredSolver",
     "Task",
-    "warm_up",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +23,10 @@ from gridveil.solvers.structured.problem import (
     Solution,
     SolveStatus,
     Task,
+    WarmStart,
 )
 from gridveil.solvers.structured.settings import INTERIOR, NEARBY
 from gridveil.solvers.structured.solver import StructuredSolver
-
-if TYPE_CHECKING:
-    from gridveil.solvers.structured.warm import WarmStart
 
 Vector = NDArray[np.float64]
 
@@ -89,7 +86,7 @@ class StructuredBackend:
 
     def portable(self, start: Start) -> bool:
         """Whether it is a start of this solver: multipliers of each task convert to those of the others."""
-        return _own(start) is not None
+        return own_start(start) is not None
 
     def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
         """O(d), cold, from an earlier point, or warm."""
@@ -100,11 +97,11 @@ class StructuredBackend:
             return self._dispatched(d, self._exact.solve(task, thorough=effort is Effort.FULL))
         if not _takes(effort):
             return self._refused(start, d, 0.0)
-        own, last = _own(start), None if start.last is None else _own(start.last)
-        known = _warmest(own, last, d) if effort is Effort.WARM else None
+        own, last = own_start(start), None if start.last is None else own_start(start.last)
+        known = warmest(own, last, d) if effort is Effort.WARM else None
         if known is not None:
             return self._dispatched(d, self._exact.solve_warm(task, known))
-        return self._dispatched(d, self._exact.solve_near(task, own or _primal(self._exact, start.x, d)))
+        return self._dispatched(d, self._exact.solve_near(task, own or primal_start(self._exact, start.x, d)))
 
     def nearest(
         self, noisy: Vector, band: CostTarget | None, *, start: Start | None = None, effort: Effort | None = None
@@ -144,7 +141,7 @@ class StructuredBackend:
     def _solve_joint(self, task: Task, noisy: Vector, start: Start | None, effort: Effort) -> Answer:
         if start is not None and not _takes(effort):
             return self._refused(start, start.d, float(np.sum((start.d - noisy) ** 2)))
-        known = None if start is None else _own(start) or _primal(self._roomy, start.x, start.d)
+        known = None if start is None else own_start(start) or primal_start(self._roomy, start.x, start.d)
         solution = self._roomy.solve(task, warm=known, thorough=self._patient)
         d = np.concatenate([solution.demand_p, solution.demand_q])
         return self._answer(solution, d, float(np.sum((d - noisy) ** 2)), None)
@@ -189,14 +186,15 @@ def _takes(effort: Effort) -> bool:
     return effort in {Effort.NEAR, Effort.WARM, Effort.AGAIN, Effort.BRIEF}
 
 
-def _own(start: Start) -> WarmStart | None:
+def own_start(start: Start) -> WarmStart | None:
+    """What this solver knows of a start, if it made it."""
     if start.maker != STRUCTURED:
         return None
     own: WarmStart = start.own
     return own
 
 
-def _warmest(own: WarmStart | None, last: WarmStart | None, d: Vector) -> WarmStart | None:
+def warmest(own: WarmStart | None, last: WarmStart | None, d: Vector) -> WarmStart | None:
     """What a dispatch starts from: the joint point's own multipliers, as a rule.
 
     Where the band is slack these say nothing about prices, and those of the last dispatch serve instead; where the demands
@@ -218,7 +216,7 @@ def _program_x(arrays: OpfArrays, solution: Solution) -> Vector:
     return np.concatenate([solution.va, solution.vm, outputs, solution.susceptance, level])
 
 
-def _primal(solver: StructuredSolver, x: Vector, d: Vector) -> WarmStart:
+def primal_start(solver: StructuredSolver, x: Vector, d: Vector) -> WarmStart:
     """A program's x, laid out as in ``_program_x``, at d as a start without multipliers."""
     arrays = solver.arrays
     n_outputs = 2 * len(arrays.gen_bus) + len(arrays.dc_from)

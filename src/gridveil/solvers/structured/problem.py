@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from gridveil.solvers.structured.warm import WarmStart
-
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
+
+COST, SQUARED_DISTANCE, MINUS_DEMAND = "cost", "squared distance", "minus total demand"
+"""Names of the objectives."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -94,6 +93,34 @@ def kept_name(row: int) -> str:
 def has_band(task: Nearest | Push) -> bool:
     """Whether the cost is limited at all: without a band the nearest demands are those that can be served at any cost."""
     return bool(np.isfinite(task.cost_low) or np.isfinite(task.cost_high))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class WarmStart:
+    """A final iterate in elimination order, its multipliers in units of the task's objective, to start from again.
+
+    ``u`` and ``u_bound`` cover all local variables, of which ``free`` were variable; ``rows`` are the multipliers (above,
+    below) of the dense rows by name.
+    """
+
+    x: Floats
+    price: Floats
+    limit: Floats
+    u: Floats
+    u_bound: Floats
+    free: NDArray[np.bool_]
+    rows: dict[str, tuple[float, float]]
+    target: Floats
+    objective: str
+    """Name of the objective that the multipliers belong to."""
+    cost_weight: float
+    """What a unit of cost weighs in that objective; the other multipliers follow it, so they convert to a dispatch."""
+    priced: bool
+    """Whether that weight is large enough for the multipliers to say something about prices."""
+
+    def at(self, other: WarmStart) -> WarmStart:
+        """These multipliers at the primal point of another start."""
+        return replace(self, x=other.x, u=other.u, free=other.free, target=other.target)
 
 
 class SolveStatus(StrEnum):

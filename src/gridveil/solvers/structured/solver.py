@@ -22,6 +22,7 @@ from gridveil.solvers.structured.problem import (
     Solution,
     SolveStatus,
     Task,
+    WarmStart,
 )
 from gridveil.solvers.structured.settings import CHECK_TOLERANCE, LEAST_COST_WEIGHT, LEAST_DEMAND, SOUND, TOLERANCE
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from gridveil.solvers.structured.lowering import OrderedGrid, Segments
     from gridveil.solvers.structured.strategy import Attempt
     from gridveil.solvers.structured.tasks import LoweredTask
-    from gridveil.solvers.structured.warm import WarmStart
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +102,6 @@ class StructuredSolver:
     ) -> WarmStart:
         """Turn a point that another solver found into a start without multipliers."""
         from gridveil.solvers.structured.lowering import split_outputs
-        from gridveil.solvers.structured.warm import WarmStart
 
         self.prepare()
         x = np.empty((self.arrays.n_bus, 2))
@@ -220,8 +219,6 @@ def _verdict(claimed: SolveStatus, residuals: Residuals) -> SolveStatus:
 
 
 def _warm_start(lowered: LoweredTask, point: Iterate, u: Floats) -> WarmStart:
-    from gridveil.solvers.structured.warm import WarmStart
-
     scale = lowered.objective.scale
     n_rows = len(lowered.rows)
     n_shared = len(point.limit) - 2 * n_rows

@@ -14,7 +14,7 @@ from gridveil.solvers.structured.evaluate import evaluate
 from gridveil.solvers.structured.iteration_log import Run
 from gridveil.solvers.structured.layout import Iterate, LocalData, Problem, allocate_history, allocate_values
 from gridveil.solvers.structured.lowering import OrderedGrid
-from gridveil.solvers.structured.problem import SolveStatus
+from gridveil.solvers.structured.problem import COST, MINUS_DEMAND, SQUARED_DISTANCE, SolveStatus, WarmStart
 from gridveil.solvers.structured.settings import (
     ELASTIC_TOLERANCE,
     ITERATIONS_BRIEF,
@@ -41,9 +41,8 @@ from gridveil.solvers.structured.settings import (
     THIN_PUSH,
     TRADED,
 )
-from gridveil.solvers.structured.tasks import COST, MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
+from gridveil.solvers.structured.tasks import LoweredTask
 from gridveil.solvers.structured.warm import (
-    WarmStart,
     cold_start,
     has_multipliers,
     is_feasible,

@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 from gridveil.sectors.power.arrays import OpfArrays
 from gridveil.solvers.structured.layout import LocalData
 from gridveil.solvers.structured.lowering import OrderedGrid, Segments
-from gridveil.solvers.structured.problem import DemandBox, Dispatch, Nearest, Push, Task, has_band, kept_name
+from gridveil.solvers.structured.problem import (
+    COST,
+    MINUS_DEMAND,
+    SQUARED_DISTANCE,
+    DemandBox,
+    Dispatch,
+    Nearest,
+    Push,
+    Task,
+    has_band,
+    kept_name,
+)
 from gridveil.solvers.structured.settings import (
     DISTANCE_GRADIENT,
     DISTANCE_SCALE,
@@ -25,8 +36,6 @@ from gridveil.solvers.structured.settings import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-COST, SQUARED_DISTANCE, MINUS_DEMAND = "cost", "squared distance", "minus total demand"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

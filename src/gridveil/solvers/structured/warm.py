@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.solvers.structured.evaluate import evaluate
 from gridveil.solvers.structured.layout import GridData, Iterate, LocalData, allocate_values
 from gridveil.solvers.structured.lowering import OrderedGrid
+from gridveil.solvers.structured.problem import COST, MINUS_DEMAND, SQUARED_DISTANCE, WarmStart
 from gridveil.solvers.structured.settings import (
     FEASIBLE,
     FEASIBLE_MU,
@@ -26,7 +25,7 @@ from gridveil.solvers.structured.settings import (
     WARM_MU,
     WARM_PUSH,
 )
-from gridveil.solvers.structured.tasks import COST, MINUS_DEMAND, SQUARED_DISTANCE, LoweredTask
+from gridveil.solvers.structured.tasks import LoweredTask
 
 Floats = NDArray[np.float64]
 
@@ -36,34 +35,6 @@ _NEAR = {
     SQUARED_DISTANCE: (NEAR_DISTANCE_PUSH, NEAR_DISTANCE_MU),
     MINUS_DEMAND: (NEAR_DEMAND_PUSH, NEAR_DEMAND_MU),
 }
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class WarmStart:
-    """A final iterate in elimination order, its multipliers in units of the task's objective, to start from again.
-
-    ``u`` and ``u_bound`` cover all local variables, of which ``free`` were variable; ``rows`` are the multipliers (above,
-    below) of the dense rows by name.
-    """
-
-    x: Floats
-    price: Floats
-    limit: Floats
-    u: Floats
-    u_bound: Floats
-    free: NDArray[np.bool_]
-    rows: dict[str, tuple[float, float]]
-    target: Floats
-    objective: str
-    """Name of the objective that the multipliers belong to."""
-    cost_weight: float
-    """What a unit of cost weighs in that objective; the other multipliers follow it, so they convert to a dispatch."""
-    priced: bool
-    """Whether that weight is large enough for the multipliers to say something about prices."""
-
-    def at(self, other: WarmStart) -> WarmStart:
-        """These multipliers at the primal point of another start."""
-        return replace(self, x=other.x, u=other.u, free=other.free, target=other.target)
 
 
 def cold_start(grid: GridData, local: LocalData, voltages: Floats, u_start: Floats, mu: float) -> Iterate:

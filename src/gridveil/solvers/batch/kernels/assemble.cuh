@@ -43,14 +43,16 @@ FN void lanes_join(Error& m) {
   m.n_products = (int)lanes_sum(m.n_products); m.n_free = (int)lanes_sum(m.n_free);
 }
 
-FN void store_block(double* t, bool first, const double* e) {
-  // e: the twelve entries in rows θ and v of the earlier bus, then the first two of its price rows; the rest is zero.
+FN void store_block(double* t, bool first, bool plain, const double* e) {
+  // e: the twelve entries in rows θ and v of the earlier bus, then the first two of its price rows; the rest is zero, which
+  // nobody reads in a plain block.
 #pragma unroll
   for (int k = 0; k < 16; k++) {
     int source = k < 10 ? k : k < 12 ? -1 : k < 14 ? k - 2 : -1;
-    double value = source < 0 ? 0.0 : e[source];
-    if (first) t[k * WIDTH] = value;
-    else if (source >= 0) t[k * WIDTH] += value;
+    if (source < 0) {
+      if (first && !plain) t[k * WIDTH] = 0.0;
+    } else if (first) t[k * WIDTH] = e[source];
+    else t[k * WIDTH] += e[source];
   }
 }
 
@@ -76,7 +78,7 @@ FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& 
     End e = end_at(n, out, q);
     if (is_out(out, e.branch)) {
       double nothing[12] = {0.0};
-      if (!e.is_to) store_block(w + (n.o_block + 16 * e.block) * WIDTH, e.is_first, nothing);
+      if (!e.is_to) store_block(w + (n.o_block + 16 * e.block) * WIDTH, e.is_first, constant(n.plain + e.block), nothing);
       continue;
     }
     const double* c = e.c;
@@ -119,19 +121,19 @@ FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& 
     if (fixed & 2) block[1] = block[5] = block[9] = block[11] = 0.0;
     if (far_fixed & 1) block[0] = block[1] = block[2] = block[3] = 0.0;
     if (far_fixed & 2) block[4] = block[5] = block[6] = block[7] = 0.0;
-    store_block(w + (n.o_block + 16 * e.block) * WIDTH, e.is_first, block);
+    store_block(w + (n.o_block + 16 * e.block) * WIDTH, e.is_first, constant(n.plain + e.block), block);
   }
   for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
     Local y = local_at(n, w, k);
     double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k);
-    if (y.row) bq -= u; else bp -= u;
+    if (y.row) bq -= y.sign * u; else bp -= y.sign * u;
     if (!y.is_free) continue;
-    double g = y.quadratic * u + y.linear - (y.row ? pq : pp);
+    double g = y.curvature * u + y.slope - y.sign * (y.row ? pq : pp);
     add_slope(m, g - zl + zh);
-    add_product(m, zl * (u - y.low));
-    add_product(m, zh * (y.high - u));
+    if (y.has_low) add_product(m, zl * (u - y.low));
+    if (y.has_high) add_product(m, zh * (y.high - u));
     m.n_free++;
-    double share = g * inverse(local_pivot(y, zl, zh, u, shift));
+    double share = y.sign * g * inverse(local_pivot(y, zl, zh, u, shift));
     if (y.row) u3 -= share; else u2 -= share;
   }
   if (softened) {
@@ -158,6 +160,15 @@ FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& 
   STEP(n.o_x, 0, 4 * i + 2) = right[2] + u2; STEP(n.o_x, 0, 4 * i + 3) = right[3] + u3;
 }
 
+FN void measure_rows(const Net& n, double* w, Error& m) {
+  for (int r = 0; r < ROWS; r++)
+    for (int side = 0; side < 2; side++) {
+      if (ROW(r, ROW_EXISTS + side) == 0.0) continue;
+      add_product(m, ROW(r, ROW_LIMIT + side) * ROW(r, ROW_SLACK + side));
+      add_residual(m, row_room(n, w, r, side, ROW(r, ROW_VALUE)) + ROW(r, ROW_SLACK + side));
+    }
+}
+
 // A run that gets no nearer to the balances while prices soar is taken for infeasible: soft balances decide, or the caller.
 FN bool is_hopeless(const Net& n, double* w, const Error& m) {
   if (m.primal < 0.9 * SCALAR(BEST_PRIMAL)) { SCALAR(BEST_PRIMAL) = m.primal; SCALAR(SINCE_BEST) = 0.0; return false; }
@@ -179,7 +190,8 @@ FN void judge(const Net& n, double* w, const Error& m) {
     return;
   }
   if (!is_number(merit)) { finish(n, w, DIVERGED); return; }
-  int limit = attempt == WARM ? ITERATIONS_WARM : attempt == SOFTENED ? ITERATIONS_SOFTENED : n.max_iterations;
+  int limit = attempt == WARM || attempt == AT_POINT ? ITERATIONS_WARM : attempt == SOFTENED ? ITERATIONS_SOFTENED
+            : attempt == NEAR || attempt == NEAR_HELD ? ITERATIONS_NEAR : n.max_iterations;
   if (iteration >= limit) { finish(n, w, ITERATION_LIMIT); return; }
   if (attempt != SOFTENED && is_hopeless(n, w, m)) { finish(n, w, STALLED); return; }
   double least = LEAST_MU * tolerance, mu = SCALAR(MU);
@@ -216,6 +228,7 @@ FN void phase_assemble(const Net& n, double* w, const float* soft, int lane) {
     double shift = state == RETRYING ? SCALAR(SHIFT) : 0.0;
     bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
     for (int i = lane; i < n.n_bus; i += LANES) assemble_bus(n, w, soft, out, i, shift, softened, m);
+    if (lane == 0) measure_rows(n, w, m);
   }
   lanes_join(m);
   if (lane != 0) return;

@@ -6,14 +6,15 @@ FN void shorten(Lengths& a, double s, double ds, double l, double dl, double fra
   if (a.primal * ds < -fraction * s) a.primal = -fraction * s * inverse(ds);
   if (a.dual * dl < -fraction * l) a.dual = -fraction * l * inverse(dl);
 }
-FN double aim_of(double product, double mu, double most, bool is_free) { return is_free ? mu - within(product, most) : mu; }
 
 FN void phase_predict(const Net& n, double* w, int lane) {
   bool on = (int)SCALAR(STATE) == READY && SCALAR(FREE) != 0.0;
-  if (any_lane(on)) substitute_backward(n, w, lane, 0, on);  // the forward half ran with the factorisation
+  if (!any_lane(on)) return;
+  substitute_backward(n, w, lane, n.o_x, on);  // the forward half ran with the factorisation
+  meet_rows(n, w, lane, on, 0, PREDICTED);
 }
 
-struct Predictor { Lengths length; double s0, s1, s2, s3; };
+struct Predictor { Lengths length; double s0, s1, s2, s3; RowSums change; };
 // The predictor's step of one limit: its product with the multiplier's step, which Newton's method neglects.
 FN double predict_limit(Predictor& p, bool counts, double l, double s, double k, double h, double change) {
   double dl = k * (change + h), ds = -s - s * dl * inverse(l);
@@ -71,9 +72,10 @@ FN void predict_bus(const Net& n, double* w, const float* soft, const Outages& o
     Local y = local_at(n, w, k);
     if (!y.is_free) continue;
     double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k), below = u - y.low, above = y.high - u;
-    double right = AT(n.o_point, 4 * i + 2 + y.row) - y.quadratic * u - y.linear;
-    double du = (right + STEP(n.o_x, 0, 4 * i + 2 + y.row)) * inverse(local_pivot(y, zl, zh, u, shift));
-    double dl = -zl * du * inverse(below) - zl, dh = zh * du * inverse(above) - zh;
+    double right = y.sign * AT(n.o_point, 4 * i + 2 + y.row) - y.curvature * u - y.slope - pull_of_rows(n, w, y, u, 0);
+    double du = (right + y.sign * STEP(n.o_x, 0, 4 * i + 2 + y.row)) * inverse(local_pivot(y, zl, zh, u, shift));
+    double dl = y.has_low ? -zl * du * inverse(below) - zl : 0.0, dh = y.has_high ? zh * du * inverse(above) - zh : 0.0;
+    add_change(p.change, y, u, du);
     shorten(p.length, below, du, zl, dl, 1.0);
     shorten(p.length, above, -du, zh, dh, 1.0);
     p.s0 += below * zl + above * zh; p.s1 += du * zl - du * zh; p.s2 += below * dl + above * dh; p.s3 += du * dl - du * dh;
@@ -82,16 +84,28 @@ FN void predict_bus(const Net& n, double* w, const float* soft, const Outages& o
   }
 }
 
+FN void predict_rows(const Net& n, double* w, Predictor& p) {
+  for (int r = 0; r < ROWS; r++)
+    for (int side = 0; side < 2; side++) {
+      if (ROW(r, ROW_EXISTS + side) == 0.0) continue;
+      double l = ROW(r, ROW_LIMIT + side), s = ROW(r, ROW_SLACK + side), change = side ? -p.change.of[r] : p.change.of[r];
+      double h = row_room(n, w, r, side, ROW(r, ROW_VALUE));
+      ROW(r, ROW_DS + side) = predict_limit(p, true, l, s, row_stiffness(n, w, r, side), h, change);
+    }
+}
+
 FN void phase_aim(const Net& n, double* w, const float* soft, int lane) {
   bool on = (int)SCALAR(STATE) == READY && SCALAR(FREE) != 0.0;
   if (!any_lane(on)) return;
-  Predictor p = {{1.0, 1.0}, 0.0, 0.0, 0.0, 0.0};
+  Predictor p = {{1.0, 1.0}, 0.0, 0.0, 0.0, 0.0, {{0.0}}};
   double mean = SCALAR(MEAN_PRODUCT);
   if (on) {
     Outages out = outages(n, w);
     double shift = SCALAR(SHIFT);
     for (int i = lane; i < n.n_bus; i += LANES) predict_bus(n, w, soft, out, i, shift, MOST_CORRECTED * mean, p);
   }
+  lanes_join(p.change);
+  if (on && lane == 0) predict_rows(n, w, p);
   double primal = lanes_min(p.length.primal), dual = lanes_min(p.length.dual), before = lanes_sum(p.s0);
   double after = before + primal * lanes_sum(p.s1) + dual * lanes_sum(p.s2) + primal * dual * lanes_sum(p.s3);
   if (!on || lane != 0) return;
@@ -120,7 +134,7 @@ FN void moved_voltage(const Net& n, const double* w, int i, int set, double leng
 }
 
 FN void surplus_bus(const Net& n, double* w, const Outages& out, int i, int set, double length, double mu, bool first,
-                    bool softened) {
+                    bool softened, RowSums& value) {
   int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
   double va0 = AT(n.o_point, 4 * i), v0 = AT(n.o_point, 4 * i + 1), va, v;
   moved_voltage(n, w, i, set, length, va, v);
@@ -152,7 +166,8 @@ FN void surplus_bus(const Net& n, double* w, const Outages& out, int i, int set,
   for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
     Local y = local_at(n, w, k);
     double u = AT(n.o_u, k) + (y.is_free ? length * STEP(n.o_du, set, k) : 0.0);
-    if (y.row) bq -= u; else bp -= u;
+    if (y.row) bq -= y.sign * u; else bp -= y.sign * u;
+    add_value(value, y, u);
   }
   if (softened) {
     bp -= AT(n.o_trade, 2 * i) + length * STEP(n.o_dtrade, set, 2 * i);
@@ -189,13 +204,28 @@ FN void surplus_right(const Net& n, double* w, const float* soft, const Outages&
   STEP(n.o_x, 1, 4 * i + 1) = (fixed & 2) ? 0.0 : -g1;
 }
 
+FN void surplus_rows(const Net& n, double* w, const RowSums& value, int set, double length, double mu, bool first) {
+  for (int r = 0; r < ROWS; r++)
+    for (int side = 0; side < 2; side++) {
+      if (ROW(r, ROW_EXISTS + side) == 0.0) continue;
+      double s0 = ROW(r, ROW_SLACK + side), h = row_room(n, w, r, side, value.of[r]);
+      double s = widened(s0 + length * ROW(r, ROW_DS + 2 * set + side), h, ROW(r, ROW_LIMIT + side), mu);
+      double c = row_room(n, w, r, side, ROW(r, ROW_VALUE)) + s0, before = first ? c : ROW(r, ROW_SURPLUS + side) + c;
+      ROW(r, ROW_SURPLUS + side) = length * before + h + s - c;
+    }
+}
+
 FN void phase_surplus(const Net& n, double* w, const float* soft, int lane) {
   bool on = (int)SCALAR(STATE) == CORRECTING;
   if (!any_lane(on)) return;
   Outages out = outages(n, w);
   bool first = SCALAR(CORRECTIONS) == 0.0, softened = (int)SCALAR(ATTEMPT) == SOFTENED;
   double length = SCALAR(LENGTH_CORRECTED), mu = SCALAR(MU);
-  for (int i = lane; on && i < n.n_bus; i += LANES) surplus_bus(n, w, out, i, first ? 0 : 1, length, mu, first, softened);
+  RowSums value = {{0.0}};
+  for (int i = lane; on && i < n.n_bus; i += LANES)
+    surplus_bus(n, w, out, i, first ? 0 : 1, length, mu, first, softened, value);
+  lanes_join(value);
+  if (on && lane == 0) surplus_rows(n, w, value, first ? 0 : 1, length, mu, first);
   lanes_meet();
   for (int i = lane; on && i < n.n_bus; i += LANES) surplus_right(n, w, soft, out, i);
 }
@@ -207,11 +237,12 @@ FN void corrector_right(const Net& n, double* w, int i, double shift, double mu,
     Local y = local_at(n, w, k);
     if (!y.is_free) continue;
     double u = AT(n.o_u, k), p = local_pivot(y, AT(n.o_z_low, k), AT(n.o_z_high, k), u, shift);
-    double right = AT(n.o_point, 4 * i + 2 + y.row) - y.quadratic * u - y.linear;
-    right += aim_of(STEP(n.o_dz_low, 0, k), mu, most, is_free) * inverse(u - y.low);
-    right -= aim_of(STEP(n.o_dz_high, 0, k), mu, most, is_free) * inverse(y.high - u);
+    double right = y.sign * AT(n.o_point, 4 * i + 2 + y.row) - y.curvature * u - y.slope;
+    if (y.has_low) right += aim_of(STEP(n.o_dz_low, 0, k), mu, most, is_free) * inverse(u - y.low);
+    if (y.has_high) right -= aim_of(STEP(n.o_dz_high, 0, k), mu, most, is_free) * inverse(y.high - u);
     STEP(n.o_du, 0, k) = right;
-    if (y.row) x3 += right * inverse(p); else x2 += right * inverse(p);
+    double share = y.sign * right * inverse(p);
+    if (y.row) x3 += share; else x2 += share;
   }
   if (softened) {
     x2 += (AT(n.o_point, 4 * i + 2) - FIRM * AT(n.o_trade, 2 * i)) / (FIRM + shift);
@@ -232,11 +263,13 @@ FN void phase_correct(const Net& n, double* w, int lane) {
   for (int i = lane; state == READY && i < n.n_bus; i += LANES)
     corrector_right(n, w, i, shift, mu, most, is_free, softened);
   lanes_meet();
-  substitute_forward(n, w, lane, set, on);
-  substitute_backward(n, w, lane, set, on);
+  int at = n.o_x + set * n.n_step;
+  substitute_forward(n, w, lane, at, on);
+  substitute_backward(n, w, lane, at, on);
+  meet_rows(n, w, lane, on, set, set ? ADDED : CORRECTED);
 }
 
-struct Recovery { Lengths length; double fraction, mu, slope, objective, relative, sum; LogSum logs; };
+struct Recovery { Lengths length; double fraction, mu, slope, objective, relative, sum; LogSum logs; RowSums change; };
 FN void recover_limit(Recovery& r, double l, double s, double k, double h, double change, double aim, double& ds, double& dl) {
   double il = inverse(l), wanted = aim * il;
   dl = k * (change + h + wanted);
@@ -301,15 +334,17 @@ FN void recover_bus(const Net& n, double* w, float* soft, const Outages& out, in
     Local y = local_at(n, w, k);
     if (!y.is_free) continue;
     double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k), below = u - y.low, above = y.high - u;
-    double du = (STEP(n.o_du, 0, k) + x[2 + y.row]) * inverse(local_pivot(y, zl, zh, u, shift));
-    double ib = inverse(below), ia = inverse(above);
+    double du = STEP(n.o_du, 0, k);  // with dense rows the step itself, else what it follows from
+    if (ROWS == 0) du = (du + x[2 + y.row]) * inverse(local_pivot(y, zl, zh, u, shift));
+    double ib = y.has_low ? inverse(below) : 0.0, ia = y.has_high ? inverse(above) : 0.0;
     double dl = (aim_of(STEP(n.o_dz_low, 0, k), r.mu, most_product, is_free) - zl * du) * ib - zl;
     double dh = (aim_of(STEP(n.o_dz_high, 0, k), r.mu, most_product, is_free) + zh * du) * ia - zh;
+    add_change(r.change, y, u, du);
     shorten(r.length, below, du, zl, dl, r.fraction);
     shorten(r.length, above, -du, zh, dh, r.fraction);
     r.slope += (y.quadratic * u + y.linear + r.mu * ia - r.mu * ib) * du;
-    add_log(r.logs, below);
-    add_log(r.logs, above);
+    if (y.has_low) add_log(r.logs, below);
+    if (y.has_high) add_log(r.logs, above);
     r.objective += (0.5 * y.quadratic * u + y.linear) * u;
     r.relative = most_of(r.relative, absolute(du) * inverse(1.0 + absolute(u)));
     r.sum += du;
@@ -336,7 +371,7 @@ FN void correct_limit(const Net& n, double* w, Lengths& a, double fraction, int 
   STEP(n.o_dl, 1, at) = dl;
 }
 FN void correct_bus(const Net& n, double* w, const float* soft, const Outages& out, int i, double shift, bool softened,
-                    double fraction, Lengths& a) {
+                    double fraction, Lengths& a, RowSums& change_of_rows) {
   int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
   double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), xa = STEP(n.o_x, 1, 4 * i), xv = STEP(n.o_x, 1, 4 * i + 1);
 #pragma unroll
@@ -362,7 +397,9 @@ FN void correct_bus(const Net& n, double* w, const float* soft, const Outages& o
     Local y = local_at(n, w, k);
     if (!y.is_free) continue;
     double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k), below = u - y.low, above = y.high - u;
-    double more = STEP(n.o_x, 1, 4 * i + 2 + y.row) * inverse(local_pivot(y, zl, zh, u, shift));
+    double pulled = y.sign * STEP(n.o_x, 1, 4 * i + 2 + y.row) - pull_of_rows(n, w, y, u, 1);
+    double more = pulled * inverse(local_pivot(y, zl, zh, u, shift));
+    add_change(change_of_rows, y, u, more);
     double du = STEP(n.o_du, 0, k) + more;
     double dl = STEP(n.o_dz_low, 0, k) - zl * more * inverse(below), dh = STEP(n.o_dz_high, 0, k) + zh * more * inverse(above);
     shorten(a, below, du, zl, dl, fraction);
@@ -375,23 +412,42 @@ FN void correct_bus(const Net& n, double* w, const float* soft, const Outages& o
     STEP(n.o_dtrade, 1, 2 * i + e) = STEP(n.o_dtrade, 0, 2 * i + e) + STEP(n.o_x, 1, 4 * i + 2 + e) / (FIRM + shift);
 }
 
+FN void recover_rows(const Net& n, double* w, bool correcting, double most_product, bool is_free, Recovery& a) {
+  for (int r = 0; r < ROWS; r++)
+    for (int side = 0; side < 2; side++) {
+      if (ROW(r, ROW_EXISTS + side) == 0.0) continue;
+      double l = ROW(r, ROW_LIMIT + side), s = ROW(r, ROW_SLACK + side), k = row_stiffness(n, w, r, side);
+      double change = side ? -a.change.of[r] : a.change.of[r], h = row_room(n, w, r, side, ROW(r, ROW_VALUE));
+      double ds0 = ROW(r, ROW_DS + side), dl0 = ROW(r, ROW_DL + side), ds, dl;
+      if (correcting) {
+        dl = dl0 + k * (change + ROW(r, ROW_SURPLUS + side));
+        ds = ds0 - s * (dl - dl0) * inverse(l);
+        shorten(a.length, s, ds, l, dl, a.fraction);
+      } else recover_limit(a, l, s, k, h, change, aim_of(ds0, a.mu, most_product, is_free), ds, dl);
+      ROW(r, ROW_DS + 2 * correcting + side) = ds;
+      ROW(r, ROW_DL + 2 * correcting + side) = dl;
+    }
+}
+
 FN void phase_recover(const Net& n, double* w, float* soft, int lane) {
   int state = (int)SCALAR(STATE);
   bool on = state == READY || state == CORRECTING;
   if (!any_lane(on)) return;
   double shift = SCALAR(SHIFT), mu = SCALAR(MU);
   bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
-  Recovery r = {{1.0, 1.0}, most_of(TAU_MIN, 1.0 - mu), mu, 0.0, 0.0, 0.0, 0.0, {1.0, 0}};
+  Recovery r = {{1.0, 1.0}, most_of(TAU_MIN, 1.0 - mu), mu, 0.0, 0.0, 0.0, 0.0, {1.0, 0}, {{0.0}}};
+  double most_product = MOST_CORRECTED * SCALAR(MEAN_PRODUCT);
+  bool is_free = SCALAR(FREE) != 0.0;
   if (on) {
     Outages out = outages(n, w);
     double most_left = LEFT_OVER * most_of(SCALAR(PRIMAL), tolerance_of(n, w));
-    double most_product = MOST_CORRECTED * SCALAR(MEAN_PRODUCT);
-    bool is_free = SCALAR(FREE) != 0.0;
     for (int i = lane; i < n.n_bus; i += LANES) {
       if (state == READY) recover_bus(n, w, soft, out, i, shift, most_product, is_free, softened, most_left, r);
-      else correct_bus(n, w, soft, out, i, shift, softened, r.fraction, r.length);
+      else correct_bus(n, w, soft, out, i, shift, softened, r.fraction, r.length, r.change);
     }
   }
+  lanes_join(r.change);
+  if (on && lane == 0) recover_rows(n, w, state == CORRECTING, most_product, is_free, r);
   double primal = lanes_min(r.length.primal), dual = lanes_min(r.length.dual), slope = lanes_sum(r.slope);
   double objective = lanes_sum(r.objective), logs = lanes_sum(log_value(r.logs)), relative = lanes_max(r.relative);
   double sum = lanes_sum(r.sum);

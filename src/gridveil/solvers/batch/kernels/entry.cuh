@@ -1,15 +1,28 @@
 // Entry points. A round takes every slot through all phases; on a GPU each phase is a kernel, on a CPU a thread runs its one
 // slot through round after round.
 // A scenario that has ended makes room in the round it ends in: after the start, assemble sees only the new ones.
+#if ROWS > 0
+#define BORDER(PHASE) PHASE(border, BLOCKS_SOLVE, phase_border(n, w, lane))
+#define REFINE(PHASE) PHASE(refine, BLOCKS_ASSEMBLE, phase_refine(n, w, soft, lane))
+#define BORDER_PHASE border,
+#define REFINE_PHASE refine,
+#else
+#define BORDER(PHASE)
+#define REFINE(PHASE)
+#define BORDER_PHASE
+#define REFINE_PHASE
+#endif
 #define PHASES(PHASE)                                                 \
   PHASE(init, 4, if (lane == 0) { SCALAR(STATE) = EMPTY; SCALAR(WAITED) = 0.0; })                \
   PHASE(start, BLOCKS_OTHER, phase_start(n, b, w, soft, lane))        \
   PHASE(assemble, BLOCKS_ASSEMBLE, phase_assemble(n, w, soft, lane))  \
   PHASE(factor, BLOCKS_FACTOR, phase_factor(n, w, lane))              \
+  BORDER(PHASE)                                                       \
   PHASE(predict, BLOCKS_SOLVE, phase_predict(n, w, lane))             \
   PHASE(aim, BLOCKS_RECOVER, phase_aim(n, w, soft, lane))             \
   PHASE(surplus, BLOCKS_RECOVER, phase_surplus(n, w, soft, lane))     \
   PHASE(correct, BLOCKS_SOLVE, phase_correct(n, w, lane))             \
+  REFINE(PHASE)                                                       \
   PHASE(recover, BLOCKS_RECOVER, phase_recover(n, w, soft, lane))     \
   PHASE(search, BLOCKS_OTHER, phase_search(n, w, lane))               \
   PHASE(step, BLOCKS_OTHER, phase_step(n, w, lane))
@@ -37,13 +50,28 @@ extern "C" __global__ void move_slots(const Net n, const Work k, const int* from
   float* t = k.softness + (long long)(b / WIDTH) * n.n_limit * WIDTH + b % WIDTH;
   for (int e = threadIdx.x; e < n.n_limit; e += blockDim.x) t[e * WIDTH] = s[e * WIDTH];
 }
+// Later still: a copy of the slots at work in tiles of another width, one block per slot; -1 leaves a slot idle.
+extern "C" __global__ void take_slots(const Net n, const Work k, const double* memory, const float* softness, int width,
+                                      const int* from) {
+  int a = from[blockIdx.x], b = blockIdx.x;
+  double* v = k.memory + (long long)(b / WIDTH) * n.n_slot * WIDTH + b % WIDTH;
+  if (a < 0) {
+    if (threadIdx.x == 0) v[(n.o_scalar + STATE) * WIDTH] = IDLE;
+    return;
+  }
+  const double* w = memory + (long long)(a / width) * n.n_slot * width + a % width;
+  for (int e = threadIdx.x; e < n.n_slot; e += blockDim.x) v[e * WIDTH] = w[e * width];
+  const float* s = softness + (long long)(a / width) * n.n_limit * width + a % width;
+  float* t = k.softness + (long long)(b / WIDTH) * n.n_limit * WIDTH + b % WIDTH;
+  for (int e = threadIdx.x; e < n.n_limit; e += blockDim.x) t[e * WIDTH] = s[e * width];
+}
 #else
 #define CALL(name, least, body) static void name(const Net& n, const Batch& b, double* w, float* soft, int lane) { body; }
 PHASES(CALL)
 static void run_slot(const Net& n, const Batch& b, double* w, float* soft, int lane) {
   init(n, b, w, soft, lane);
   for (;;) {
-    for (auto phase : {assemble, start, assemble, factor, predict, aim, surplus, correct, recover, search, step}) {
+    for (auto phase : {assemble, start, assemble, factor, BORDER_PHASE predict, aim, surplus, correct, REFINE_PHASE recover, search, step}) {
       lanes_meet();
       phase(n, b, w, soft, lane);
     }
@@ -74,5 +102,6 @@ extern "C" void gridveil_run(const Net* n, const Batch* b, const Work* k) {
 }
 extern "C" void gridveil_sizes(long long* sizes) {
   sizes[0] = sizeof(Net); sizes[1] = sizeof(Batch); sizes[2] = sizeof(Work); sizes[3] = N_SCALARS;
+  sizes[4] = ROWS * ROW_SIZE + 1;
 }
 #endif

@@ -75,9 +75,16 @@ FN void load_diagonal(const Net& n, const double* w, int j, double* d) {
 #pragma unroll
   for (int e = 0; e < 10; e++) d[e] = AT(n.o_diagonal, 10 * j + e);
 }
+// No price meets a price in a block that the elimination leaves as its branches wrote it: four of its entries are zero.
+FN bool is_price_pair(int e) { return e == 10 || e == 11 || e == 14 || e == 15; }
 FN void load_block(const Net& n, const double* w, int a, double* u) {
+  bool plain = constant(n.plain + a);
 #pragma unroll
-  for (int e = 0; e < 16; e++) u[e] = AT(n.o_block, 16 * a + e);
+  for (int e = 0; e < 16; e++) u[e] = is_price_pair(e) ? 0.0 : AT(n.o_block, 16 * a + e);
+  if (plain) return;
+#pragma unroll
+  for (int e = 10; e < 16; e++)
+    if (is_price_pair(e)) u[e] = AT(n.o_block, 16 * a + e);
 }
 // D · x for a symmetric 4×4 block given by its lower triangle; x and y with strides.
 FN void times_symmetric(const double* d, double x0, double x1, double x2, double x3, double* y, int stride) {
@@ -199,6 +206,21 @@ FN void factor_together(const Net& n, double* w, int lane, bool on, int column, 
 }
 #endif
 
+// Whether the system has the inertia of a minimum; if not, it is assembled anew with a larger shift.
+FN void judge_inertia(const Net& n, double* w, int negative, int singular) {
+  double last = SCALAR(LAST_SHIFT), shift = SCALAR(SHIFT);
+  if (!singular && negative == 2 * n.n_bus + ROWS) {
+    if (shift > 0.0) SCALAR(LAST_SHIFT) = shift;
+    return;
+  }
+  if (shift == 0.0) shift = last == 0.0 ? DELTA_W_FIRST : most_of(DELTA_W_MIN, last / KAPPA_W_SHRINK);
+  else shift *= last == 0.0 ? KAPPA_W_FIRST : KAPPA_W_GROW;
+  SCALAR(TRIES) = SCALAR(TRIES) + 1.0;
+  if (shift > DELTA_W_MAX || SCALAR(TRIES) > MOST_FACTORISATIONS) { finish(n, w, SINGULAR); return; }
+  SCALAR(SHIFT) = shift;
+  SCALAR(STATE) = RETRYING;
+}
+
 FN void phase_factor(const Net& n, double* w, int lane) {
   int state = (int)SCALAR(STATE);
   bool on = state == READY;
@@ -229,70 +251,61 @@ FN void phase_factor(const Net& n, double* w, int lane) {
   singular = (int)lanes_sum(singular);
   if (!on || lane != 0) return;
   SCALAR(FACTORISATIONS) = SCALAR(FACTORISATIONS) + 1.0;
-  double last = SCALAR(LAST_SHIFT);
-  if (!singular && negative == 2 * n.n_bus) {
-    if (shift > 0.0) SCALAR(LAST_SHIFT) = shift;
-    return;
-  }
-  if (shift == 0.0) shift = last == 0.0 ? DELTA_W_FIRST : most_of(DELTA_W_MIN, last / KAPPA_W_SHRINK);
-  else shift *= last == 0.0 ? KAPPA_W_FIRST : KAPPA_W_GROW;
-  SCALAR(TRIES) = SCALAR(TRIES) + 1.0;
-  if (shift > DELTA_W_MAX || SCALAR(TRIES) > MOST_FACTORISATIONS) { finish(n, w, SINGULAR); return; }
-  SCALAR(SHIFT) = shift;
-  SCALAR(STATE) = RETRYING;
+  SCALAR(NEGATIVE) = singular ? -1.0 : negative;
+  if (ROWS == 0 || singular) judge_inertia(n, w, negative, singular);
 }
 
-// One column of a substitution: every ``step``-th block's share, from the ``first`` on.
-FN void gather_below(const Net& n, const double* w, int j, int set, int first, int step, double* x) {
+// One column of a substitution in the vector that lies at ``at``: every ``step``-th block's share, from the ``first`` on.
+FN void gather_below(const Net& n, const double* w, int j, int at, int first, int step, double* x) {
   for (int s = constant(n.in_ptr + j) + first; s < constant(n.in_ptr + j + 1); s += step) {
     int a = constant(n.in + 2 * s), k = constant(n.in + 2 * s + 1);
     double u[16], y[4];
     load_block(n, w, a, u);
 #pragma unroll
-    for (int e = 0; e < 4; e++) y[e] = STEP(n.o_x, set, 4 * k + e);
+    for (int e = 0; e < 4; e++) y[e] = AT(at, 4 * k + e);
 #pragma unroll
     for (int r = 0; r < 4; r++) x[r] -= u[r] * y[0] + u[4 + r] * y[1] + u[8 + r] * y[2] + u[12 + r] * y[3];
   }
 }
-FN void gather_above(const Net& n, const double* w, int j, int set, int first, int step, double* z) {
+FN void gather_above(const Net& n, const double* w, int j, int at, int first, int step, double* z) {
   for (int a = constant(n.col_ptr + j) + first; a < constant(n.col_ptr + j + 1); a += step) {
     int i = constant(n.row + a);
     double u[16], x[4];
     load_block(n, w, a, u);
 #pragma unroll
-    for (int e = 0; e < 4; e++) x[e] = STEP(n.o_x, set, 4 * i + e);
+    for (int e = 0; e < 4; e++) x[e] = AT(at, 4 * i + e);
 #pragma unroll
     for (int r = 0; r < 4; r++) z[r] += u[4 * r] * x[0] + u[4 * r + 1] * x[1] + u[4 * r + 2] * x[2] + u[4 * r + 3] * x[3];
   }
 }
-FN void finish_forward(const Net& n, double* w, int j, int set, double* x) {
+FN void finish_forward(const Net& n, double* w, int j, int at, double* x) {
   double d[10];
   load_diagonal(n, w, j, d);
 #pragma unroll
-  for (int e = 0; e < 4; e++) x[e] += STEP(n.o_x, set, 4 * j + e);
-  times_symmetric(d, x[0], x[1], x[2], x[3], &STEP(n.o_x, set, 4 * j), WIDTH);
+  for (int e = 0; e < 4; e++) x[e] += AT(at, 4 * j + e);
+  times_symmetric(d, x[0], x[1], x[2], x[3], &AT(at, 4 * j), WIDTH);
 }
-FN void finish_backward(const Net& n, double* w, int j, int set, const double* z) {
+FN void finish_backward(const Net& n, double* w, int j, int at, const double* z) {
   double d[10], y[4];
   load_diagonal(n, w, j, d);
   times_symmetric(d, z[0], z[1], z[2], z[3], y, 1);
 #pragma unroll
-  for (int e = 0; e < 4; e++) STEP(n.o_x, set, 4 * j + e) -= y[e];
+  for (int e = 0; e < 4; e++) AT(at, 4 * j + e) -= y[e];
 }
-FN void substitute_level(const Net& n, double* w, int lane, int set, bool on, int level, bool forward) {
+FN void substitute_level(const Net& n, double* w, int lane, int at, bool on, int level, bool forward) {
   int c0 = constant(n.level_ptr + level), c1 = constant(n.level_ptr + level + 1);
 #if LANES > 1
   if (2 * (c1 - c0) <= LANES) {
     for (int q = c0; q < c1; q++) {
       int j = constant(n.column + q);
       double x[4] = {0.0};
-      if (on && forward) gather_below(n, w, j, set, lane, LANES, x);
-      if (on && !forward) gather_above(n, w, j, set, lane, LANES, x);
+      if (on && forward) gather_below(n, w, j, at, lane, LANES, x);
+      if (on && !forward) gather_above(n, w, j, at, lane, LANES, x);
 #pragma unroll
       for (int e = 0; e < 4; e++) x[e] = lanes_sum(x[e]);
       if (!on || lane != 0) continue;
-      if (forward) finish_forward(n, w, j, set, x);
-      else finish_backward(n, w, j, set, x);
+      if (forward) finish_forward(n, w, j, at, x);
+      else finish_backward(n, w, j, at, x);
     }
     lanes_meet();
     return;
@@ -302,18 +315,18 @@ FN void substitute_level(const Net& n, double* w, int lane, int set, bool on, in
     int j = constant(n.column + q);
     double x[4] = {0.0};
     if (forward) {
-      gather_below(n, w, j, set, 0, 1, x);
-      finish_forward(n, w, j, set, x);
+      gather_below(n, w, j, at, 0, 1, x);
+      finish_forward(n, w, j, at, x);
     } else if (constant(n.col_ptr + j) < constant(n.col_ptr + j + 1)) {
-      gather_above(n, w, j, set, 0, 1, x);
-      finish_backward(n, w, j, set, x);
+      gather_above(n, w, j, at, 0, 1, x);
+      finish_backward(n, w, j, at, x);
     }
   }
   lanes_meet();
 }
-FN void substitute_forward(const Net& n, double* w, int lane, int set, bool on) {
-  for (int l = 0; l < n.n_levels; l++) substitute_level(n, w, lane, set, on, l, true);
+FN void substitute_forward(const Net& n, double* w, int lane, int at, bool on) {
+  for (int l = 0; l < n.n_levels; l++) substitute_level(n, w, lane, at, on, l, true);
 }
-FN void substitute_backward(const Net& n, double* w, int lane, int set, bool on) {
-  for (int l = n.n_levels - 1; l >= 0; l--) substitute_level(n, w, lane, set, on, l, false);
+FN void substitute_backward(const Net& n, double* w, int lane, int at, bool on) {
+  for (int l = n.n_levels - 1; l >= 0; l--) substitute_level(n, w, lane, at, on, l, false);
 }

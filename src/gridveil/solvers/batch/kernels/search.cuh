@@ -2,7 +2,7 @@
 // not wait for one of its lanes.
 #define TRIALS 2
 
-struct Trial { double theta, objective; LogSum logs; bool outside; };
+struct Trial { double theta, objective; LogSum logs; bool outside; RowSums value; };
 FN void try_limit(Trial& t, double s, double h, double multiplier, double mu) {
   s = widened(s, h, multiplier, mu);
   t.theta += absolute(h + s);
@@ -39,12 +39,13 @@ FN void try_bus(const Net& n, const double* w, const Outages& out, int i, int se
   for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
     Local y = local_at(n, w, k);
     double u = AT(n.o_u, k) + (y.is_free ? length * STEP(n.o_du, set, k) : 0.0);
-    if (y.row) bq -= u; else bp -= u;
+    if (y.row) bq -= y.sign * u; else bp -= y.sign * u;
+    add_value(t.value, y, u);
     if (!y.is_free) continue;
     t.objective += (0.5 * y.quadratic * u + y.linear) * u;
     t.outside |= !(u > y.low && u < y.high);
-    add_log(t.logs, u - y.low);
-    add_log(t.logs, y.high - u);
+    if (y.has_low) add_log(t.logs, u - y.low);
+    if (y.has_high) add_log(t.logs, y.high - u);
   }
   if (softened) {
     double tp = AT(n.o_trade, 2 * i) + length * STEP(n.o_dtrade, set, 2 * i);
@@ -55,12 +56,19 @@ FN void try_bus(const Net& n, const double* w, const Outages& out, int i, int se
   t.theta += absolute(bp) + absolute(bq);
 }
 FN void visit(const Net& n, const double* w, int lane, bool on, int set, double length, double mu, double& theta, double& phi) {
-  Trial t = {0.0, 0.0, {1.0, 0}, false};
+  Trial t = {0.0, 0.0, {1.0, 0}, false, {{0.0}}};
   if (on) {
     Outages out = outages(n, w);
     bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
     for (int i = lane; i < n.n_bus; i += LANES) try_bus(n, w, out, i, set, length, mu, softened, t);
   }
+  lanes_join(t.value);
+  for (int r = 0; on && lane == 0 && r < ROWS; r++)
+    for (int side = 0; side < 2; side++) {
+      double s = ROW(r, ROW_SLACK + side) + length * ROW(r, ROW_DS + 2 * set + side);
+      if (ROW(r, ROW_EXISTS + side) == 0.0) continue;
+      try_limit(t, s, row_room(n, w, r, side, t.value.of[r]), ROW(r, ROW_LIMIT + side), mu);
+    }
   theta = lanes_sum(t.theta);
   double outside = lanes_sum(t.outside ? 1.0 : 0.0), objective = lanes_sum(t.objective);
   double logs = lanes_sum(t.outside ? 0.0 : log_value(t.logs));
@@ -107,7 +115,8 @@ FN void accept_step(const Net& n, double* w, int set, double length, double dual
   double running = length < SHORT_STEP ? SCALAR(SHORT_STEPS) + 1.0 : 0.0;
   SCALAR(SHORT_STEPS) = running;
   int attempt = (int)SCALAR(ATTEMPT);
-  if (running >= PATIENCE && (attempt == COLD || attempt == WARM)) finish(n, w, STALLED);
+  bool patient = attempt == SOFTENED || attempt == AFTER_SOFTENED || is_held(attempt);
+  if (running >= PATIENCE && !patient) finish(n, w, STALLED);
 }
 FN void refuse_step(const Net& n, double* w) {
   SCALAR(LENGTH) = 0.0;
@@ -142,7 +151,7 @@ FN void phase_search(const Net& n, double* w, int lane) {
       } else if (correcting && corrections + 1.0 < P_MAX && theta < KAPPA_SOC * before) {
         SCALAR(CORRECTIONS) = corrections + 1.0; SCALAR(THETA_BEFORE) = theta;
         on = false;
-      } else if (first && theta >= theta0 && is_number(theta)) {
+      } else if (first && !n.lean && theta >= theta0 && is_number(theta)) {
         SCALAR(STATE) = CORRECTING; SCALAR(CORRECTIONS) = 0.0; SCALAR(THETA_BEFORE) = theta;
         SCALAR(LENGTH_BEFORE) = length; SCALAR(LENGTH_CORRECTED) = length;
         on = false;
@@ -220,13 +229,27 @@ FN void phase_step(const Net& n, double* w, int lane) {
   lanes_meet();
   Outages out = outages(n, w);
   for (int i = lane; on && i < n.n_bus; i += LANES) move_limits(n, w, out, i, set, length, dual, mu);
+  RowSums value = {{0.0}};
   for (int k = lane; on && k < n.n_local; k += LANES) {
     Local y = local_at(n, w, k);
-    if (!y.is_free) continue;
+    if (!y.is_free) { add_value(value, y, AT(n.o_u, k)); continue; }
     double u = AT(n.o_u, k) + length * STEP(n.o_du, set, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k);
     double dl = STEP(n.o_dz_low, set, k), dh = STEP(n.o_dz_high, set, k);
     AT(n.o_u, k) = u;
-    AT(n.o_z_low, k) = near_centre(zl + dual * dl, u - y.low, mu);
-    AT(n.o_z_high, k) = near_centre(zh + dual * dh, y.high - u, mu);
+    add_value(value, y, u);
+    AT(n.o_z_low, k) = y.has_low ? near_centre(zl + dual * dl, u - y.low, mu) : 0.0;
+    AT(n.o_z_high, k) = y.has_high ? near_centre(zh + dual * dh, y.high - u, mu) : 0.0;
+  }
+  lanes_join(value);
+  lanes_meet();  // nobody needs the rows' multipliers of the last iterate any more
+  for (int r = 0; on && lane == 0 && r < ROWS; r++) {
+    ROW(r, ROW_VALUE) = value.of[r];
+    for (int side = 0; side < 2; side++) {
+      if (ROW(r, ROW_EXISTS + side) == 0.0) continue;
+      double l = ROW(r, ROW_LIMIT + side), s = ROW(r, ROW_SLACK + side) + length * ROW(r, ROW_DS + 2 * set + side);
+      s = widened(s, row_room(n, w, r, side, value.of[r]), l, mu);
+      ROW(r, ROW_SLACK + side) = s;
+      ROW(r, ROW_LIMIT + side) = near_centre(l + dual * ROW(r, ROW_DL + 2 * set + side), s, mu);
+    }
   }
 }

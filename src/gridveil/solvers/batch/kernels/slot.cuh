@@ -9,14 +9,17 @@ enum Scalar {
   STATE, SCENARIO, ATTEMPT, ITERATIONS, EARLIER_ITERATIONS, FACTORISATIONS, MU, FREE, SHIFT, LAST_SHIFT, TRIES, SHORT_STEPS,
   RECENT_0, RECENT_1, RECENT_2, RECENT_3, THETA, THETA_LIMIT, PRIMAL, DUAL, LARGEST_PRODUCT_, LEAST_PRODUCT, MEAN_PRODUCT,
   HIGHEST_PRICE, LENGTH, DUAL_LENGTH, SLOPE, PHI, RELATIVE, RESULT, SET, CORRECTIONS, THETA_BEFORE, LENGTH_BEFORE,
-  LENGTH_CORRECTED, DUAL_CORRECTED, OUT_0, OUT_1, BEST_PRIMAL, SINCE_BEST, WAITED, FILTER_SIZE, FILTER
+  LENGTH_CORRECTED, DUAL_CORRECTED, OUT_0, OUT_1, BEST_PRIMAL, SINCE_BEST, WAITED, NEGATIVE, FILTER_SIZE, FILTER
 };
 #define FILTER_CAPACITY 16
 #define N_SCALARS (FILTER + 2 * FILTER_CAPACITY)
 
 // RUNNING has a new iterate, READY an assembled system; RETRYING waits for one with another shift.
 enum State { RUNNING, READY, RETRYING, SEARCHING, CORRECTING, DONE, IDLE, EMPTY };
-enum Attempt { COLD, WARM, SOFTENED, AFTER_SOFTENED };
+// HELD is COLD with a held barrier parameter; NEAR keeps a primal point but not its multipliers, AT_POINT only its place.
+enum Attempt { COLD, WARM, SOFTENED, AFTER_SOFTENED, HELD, NEAR, NEAR_HELD, AT_POINT };
+FN bool is_held(int attempt) { return attempt == HELD || attempt == NEAR_HELD; }
+FN bool from_point(int attempt) { return attempt == WARM || attempt == NEAR || attempt == NEAR_HELD || attempt == AT_POINT; }
 // As in structured/ipm.py, and two more: ROUNDED is feasible and complementary but only nearly stationary, no step improves
 // it; UNBALANCED needs power from outside even with soft balances.
 enum Result { CONVERGED, ITERATION_LIMIT, SINGULAR, NO_STEP, DIVERGED, STALLED, ROUNDED, UNBALANCED };
@@ -30,12 +33,47 @@ FN Outages outages(const Net& n, const double* w) {
 }
 FN bool is_out(const Outages& o, int branch) { return branch == o.first || branch == o.second; }
 
-// A local variable (generation): what feeds its bus, its bounds and its cost; fixed where the bounds meet.
-struct Local { double sign, low, high, quadratic, linear; int row; bool is_free; };
+// A dense row: a separable function of all local variables with a bound above (0) and below (1). The first is the cost of
+// generation; the second is curved in the demands (a ball) or linear in them (a cut).
+enum RowField {
+  ROW_ON, ROW_VALUE, ROW_BOUND, ROW_EXISTS = ROW_BOUND + 2, ROW_SLACK = ROW_EXISTS + 2, ROW_LIMIT = ROW_SLACK + 2,
+  ROW_DS = ROW_LIMIT + 2, ROW_DL = ROW_DS + 4, ROW_SURPLUS = ROW_DL + 4, ROW_RHO = ROW_SURPLUS + 2, ROW_SCHUR = ROW_RHO + 2,
+  ROW_SIZE = ROW_SCHUR + ROWS
+};
+#define MOST_ROWS (ROWS > 0 ? ROWS : 1)
+#define ROW(r, field) w[(n.o_rows + (r) * ROW_SIZE + (field)) * WIDTH]
+#define ROW_CURVATURE w[(n.o_rows + ROWS * ROW_SIZE) * WIDTH]
+#define UNBOUNDED 1e299
+
+// A local variable (generation, or a demand's deviation from its target): what feeds its bus, its bounds, its share in the
+// objective (quadratic, linear), in the Lagrangian without prices and bounds (curvature, slope), in the dense rows. It is
+// fixed where the bounds meet.
+struct Local {
+  double sign, low, high, quadratic, linear, curvature, slope, row_quadratic[MOST_ROWS], row_linear[MOST_ROWS];
+  int row;
+  bool is_free, has_low, has_high;
+};
+#define OWN_SIZE (ROWS > 0 ? 5 : 4)
 FN Local local_at(const Net& n, const double* w, int k) {
   Local v;
   v.sign = 1.0;
   v.row = constant(n.local_row + k);
+#if ROWS > 0
+  v.sign = constant(n.local_sign + k);
+  v.low = AT(n.o_own, k); v.high = AT(n.o_own, n.n_local + k);
+  v.quadratic = AT(n.o_own, 2 * n.n_local + k); v.linear = AT(n.o_own, 3 * n.n_local + k);
+  v.row_quadratic[0] = constant(n.local + 4 * k + 2); v.row_linear[0] = constant(n.local + 4 * k + 3);
+  v.row_quadratic[1] = v.sign < 0.0 ? ROW_CURVATURE : 0.0; v.row_linear[1] = AT(n.o_own, 4 * n.n_local + k);
+  v.curvature = v.quadratic; v.slope = v.linear;
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    double on = ROW(r, ROW_ON), weight = ROW(r, ROW_LIMIT) - ROW(r, ROW_LIMIT + 1);
+    v.row_quadratic[r] *= on; v.row_linear[r] *= on;
+    v.curvature += weight * v.row_quadratic[r]; v.slope += weight * v.row_linear[r];
+  }
+  v.has_low = v.low > -UNBOUNDED; v.has_high = v.high < UNBOUNDED; v.is_free = v.high > v.low;
+  return v;
+#endif
   if (n.varied) {
     v.low = AT(n.o_own, k); v.high = AT(n.o_own, n.n_local + k);
     v.quadratic = AT(n.o_own, 2 * n.n_local + k); v.linear = AT(n.o_own, 3 * n.n_local + k);
@@ -43,11 +81,13 @@ FN Local local_at(const Net& n, const double* w, int k) {
     const double* c = n.local + 4 * k;
     v.low = constant(c); v.high = constant(c + 1); v.quadratic = constant(c + 2); v.linear = constant(c + 3);
   }
-  v.is_free = v.high > v.low;
+  v.curvature = v.quadratic; v.slope = v.linear;
+  v.is_free = v.high > v.low; v.has_low = v.has_high = true;
   return v;
 }
+FN double row_gradient(const Local& v, int r, double u) { return v.row_quadratic[r] * u + v.row_linear[r]; }
 FN double local_pivot(const Local& v, double z_low, double z_high, double u, double shift) {
-  double p = v.quadratic + z_low * inverse(u - v.low) + z_high * inverse(v.high - u) + shift;
+  double p = v.curvature + z_low * inverse(u - v.low) + z_high * inverse(v.high - u) + shift;
   return absolute(p) < LEAST_PIVOT ? LEAST_PIVOT : p;
 }
 

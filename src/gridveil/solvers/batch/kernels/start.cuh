@@ -5,8 +5,9 @@ FN void write_result(const Net& n, const Batch& b, double* w, int lane, bool on)
   double cost = 0.0;
   for (int k = lane; on && k < n.n_local; k += LANES) {
     Local v = local_at(n, w, k);
-    double u = AT(n.o_u, k);
-    cost += (0.5 * v.quadratic * u + v.linear) * u;
+    double u = AT(n.o_u, k), quadratic = v.quadratic, linear = v.linear;
+    if (ROWS > 0) { quadratic = constant(n.local + 4 * k + 2); linear = constant(n.local + 4 * k + 3); }
+    cost += (0.5 * quadratic * u + linear) * u;
   }
   cost = lanes_sum(cost);
   if (!on) return;
@@ -27,6 +28,8 @@ FN void write_result(const Net& n, const Batch& b, double* w, int lane, bool on)
   }
   to += 3 * n.n_local;
   for (int i = lane; i < n.n_limit; i += LANES) to[i] = AT(n.o_limit, i);
+  to += n.n_limit;
+  for (int i = lane; i < 2 * ROWS; i += LANES) to[i] = ROW(i / 2, ROW_LIMIT + i % 2);
 }
 
 // The data of scenario s: draws of the loads, outages, and its own bounds and costs where they vary.
@@ -42,9 +45,30 @@ FN void load_scenario(const Net& n, const Batch& b, double* w, int lane, long lo
     AT(n.o_draw, 2 * i + 1) = q;
   }
   if (n.varied)
-    for (int i = lane; i < 4 * n.n_local; i += LANES) AT(n.o_own, i) = b.local[s * 4 * n.n_local + i];
+    for (int i = lane; i < OWN_SIZE * n.n_local; i += LANES) AT(n.o_own, i) = b.local[s * OWN_SIZE * n.n_local + i];
   SCALAR(OUT_0) = b.outage == nullptr ? -1 : b.outage[2 * s];
   SCALAR(OUT_1) = b.outage == nullptr ? -1 : b.outage[2 * s + 1];
+#if ROWS > 0
+  const double* bound = b.rows + (2 * ROWS + 1) * s;
+  for (int r = lane; r < ROWS; r += LANES) {
+    ROW(r, ROW_ON) = 0.0;
+    for (int side = 0; side < 2; side++) {
+      bool exists = absolute(bound[2 * r + side]) < UNBOUNDED;
+      ROW(r, ROW_BOUND + side) = bound[2 * r + side];
+      ROW(r, ROW_EXISTS + side) = exists;
+      if (exists) ROW(r, ROW_ON) = 1.0;
+      ROW(r, ROW_LIMIT + side) = 0.0; ROW(r, ROW_SLACK + side) = 1.0;
+      ROW(r, ROW_DS + side) = 0.0; ROW(r, ROW_DS + 2 + side) = 0.0;
+    }
+  }
+  if (lane == 0) ROW_CURVATURE = bound[2 * ROWS];
+#endif
+}
+// Where a local variable starts cold: in the middle of its bounds, or near zero where one is missing.
+FN double cold_value(const Local& v) {
+  if (v.has_low == v.has_high) return v.has_low ? 0.5 * (v.low + v.high) : 0.0;
+  if (v.has_low) return most_of(0.0, v.low + START_PUSH * most_of(1.0, absolute(v.low)));
+  return least_of(0.0, v.high - START_PUSH * most_of(1.0, absolute(v.high)));
 }
 
 FN void known_point(const Net& n, const Batch& b, double* w, int lane, long long s, bool warm) {
@@ -55,12 +79,61 @@ FN void known_point(const Net& n, const Batch& b, double* w, int lane, long long
   from += 4 * n.n_bus;
   for (int k = lane; k < n.n_local; k += LANES) {
     Local v = local_at(n, w, k);
-    AT(n.o_u, k) = warm ? from[k] : 0.5 * (v.low + v.high);
+    AT(n.o_u, k) = warm ? from[k] : cold_value(v);
     AT(n.o_z_low, k) = warm ? from[n.n_local + k] : 0.0;
     AT(n.o_z_high, k) = warm ? from[2 * n.n_local + k] : 0.0;
   }
   from += 3 * n.n_local;
   for (int i = lane; i < n.n_limit; i += LANES) AT(n.o_limit, i) = warm ? from[i] : 0.0;
+  from += n.n_limit;
+  for (int i = lane; i < 2 * ROWS; i += LANES) ROW(i / 2, ROW_LIMIT + i % 2) = warm ? from[i] : 0.0;
+}
+
+// Largest violation of balances, limits, bounds and rows at the known point.
+FN double known_violation(const Net& n, const double* w, int lane, bool on) {
+  double worst = 0.0;
+  RowSums value = {{0.0}};
+  Outages out = outages(n, w);
+  for (int i = lane; on && i < n.n_bus; i += LANES) {
+    int i_bus = i, flags = constant(n.bus_flag + i);
+    double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1);
+    double bp = AT(n.o_draw, 2 * i) + V(0) * v * v, bq = AT(n.o_draw, 2 * i + 1) + V(1) * v * v;
+    if (flags & 1) worst = most_of(worst, v - V(2));
+    if (flags & 2) worst = most_of(worst, V(3) - v);
+    for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+      End e = end_at(n, out, q);
+      if (is_out(out, e.branch)) continue;
+      const double* c = e.c;
+      double v2 = AT(n.o_point, 4 * e.far + 1), va2 = AT(n.o_point, 4 * e.far), angle = e.is_to ? va2 - va : va - va2, p, q2, cs, sn;
+      sine_cosine(angle, sn, cs);
+      end_flow(c + 6 * e.is_to, v, v2, cs, sn, p, q2);
+      bp += p; bq += q2;
+      int flags = e.flags >> e.is_to;
+      if (flags & 1) worst = most_of(worst, C(13) * (p * p + q2 * q2 - C(12)));
+      if (flags & 4) worst = most_of(worst, e.is_to ? C(15) - angle : angle - C(14));
+    }
+    for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
+      Local y = local_at(n, w, k);
+      double u = y.is_free ? AT(n.o_u, k) : y.low;
+      if (y.row) bq -= y.sign * u; else bp -= y.sign * u;
+      worst = most_of(worst, most_of(y.low - u, u - y.high));
+      add_value(value, y, u);
+    }
+    worst = most_of(worst, most_of(absolute(bp), absolute(bq)));
+  }
+  lanes_join(value);
+  for (int r = 0; on && r < ROWS; r++)
+    for (int side = 0; side < 2; side++)
+      if (ROW(r, ROW_EXISTS + side) != 0.0) worst = most_of(worst, row_room(n, w, r, side, value.of[r]));
+  return lanes_max(worst);
+}
+// Magnitudes as far from their bounds as a cold start has them.
+FN void move_magnitudes(const Net& n, double* w, int lane) {
+  for (int i_bus = lane; i_bus < n.n_bus; i_bus += LANES) {
+    double high = V(2), low = V(3), room = START_PUSH * least_of(most_of(1.0, low), high - low);
+    if (constant(n.fixed + i_bus) & 2) continue;
+    AT(n.o_point, 4 * i_bus + 1) = least_of(most_of(AT(n.o_point, 4 * i_bus + 1), low + room), high - room);
+  }
 }
 
 FN void set_limit(const Net& n, double* w, float* soft, int i, bool exists, double h, bool cold, double push, double mu) {
@@ -71,7 +144,8 @@ FN void set_limit(const Net& n, double* w, float* soft, int i, bool exists, doub
 }
 
 // Move the known point off its bounds; slacks follow from the limits, multipliers keep products of at least mu.
-FN void move_inside(const Net& n, double* w, float* soft, int lane, bool cold, double push, double mu) {
+FN void move_inside(const Net& n, double* w, float* soft, int lane, bool cold, double push, double share, double mu,
+                    RowSums& value) {
   Outages out = outages(n, w);
   for (int i = lane; i < n.n_bus; i += LANES) {
     int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
@@ -88,22 +162,34 @@ FN void move_inside(const Net& n, double* w, float* soft, int lane, bool cold, d
       set_limit(n, w, soft, 4 * e.branch + 2, e.flags & 4, f.hu, cold, push, mu);
       set_limit(n, w, soft, 4 * e.branch + 3, e.flags & 8, f.hl, cold, push, mu);
     }
-    AT(n.o_trade, 2 * i) = 0.0;
-    AT(n.o_trade, 2 * i + 1) = 0.0;
+    for (int e = 0; !n.lean && e < 2; e++) AT(n.o_trade, 2 * i + e) = 0.0;
   }
   for (int k = lane; k < n.n_local; k += LANES) {
     Local v = local_at(n, w, k);
-    double room = cold ? 0.0 : push * least_of(v.high - v.low, 1.0);
+    double room = share * least_of(v.high - v.low, 1.0);
     double u = least_of(most_of(AT(n.o_u, k), v.low + room), v.high - room);
     AT(n.o_u, k) = v.is_free ? u : v.low;
-    AT(n.o_z_low, k) = v.is_free ? most_of(AT(n.o_z_low, k), mu / (u - v.low)) : 0.0;
-    AT(n.o_z_high, k) = v.is_free ? most_of(AT(n.o_z_high, k), mu / (v.high - u)) : 0.0;
+    AT(n.o_z_low, k) = v.is_free && v.has_low ? most_of(AT(n.o_z_low, k), mu / (u - v.low)) : 0.0;
+    AT(n.o_z_high, k) = v.is_free && v.has_high ? most_of(AT(n.o_z_high, k), mu / (v.high - u)) : 0.0;
+    add_value(value, v, v.is_free ? u : v.low);
+  }
+}
+FN void set_rows(const Net& n, double* w, const RowSums& value, bool cold, double push, double mu) {
+  for (int r = 0; r < ROWS; r++) {
+    ROW(r, ROW_VALUE) = value.of[r];
+    for (int side = 0; side < 2; side++) {
+      if (ROW(r, ROW_EXISTS + side) == 0.0) continue;
+      double h = row_room(n, w, r, side, value.of[r]), s = most_of(cold ? absolute(h) : -h, push);
+      ROW(r, ROW_SLACK + side) = s;
+      ROW(r, ROW_LIMIT + side) = most_of(ROW(r, ROW_LIMIT + side), mu / s);
+    }
   }
 }
 
 // What is tried next, after a warm run that failed and where soft balances ended; -1: nothing more.
-FN int next_attempt(const Net& n, const double* w) {
+FN int next_attempt(const Net& n, const double* w, bool managed) {
   int tried = (int)SCALAR(ATTEMPT), result = (int)SCALAR(RESULT);
+  if (managed) return -1;
   if (tried == SOFTENED) return result == CONVERGED ? AFTER_SOFTENED : -1;
   if (result == CONVERGED || result == ROUNDED) return -1;
   return tried == WARM ? COLD : -1;
@@ -124,7 +210,8 @@ FN void phase_start(const Net& n, const Batch& b, double* w, float* soft, int la
     if (on && lane == 0) SCALAR(WAITED) = waited + 1.0;
     return;
   }
-  int attempt = state == DONE ? next_attempt(n, w) : -1, s = (int)SCALAR(SCENARIO);
+  bool managed = b.start != nullptr;  // the caller has chosen a start for every scenario, and what follows a failure
+  int attempt = state == DONE ? next_attempt(n, w, managed) : -1, s = (int)SCALAR(SCENARIO);
   bool fresh = on && attempt < 0;
   double earlier = fresh ? 0.0 : SCALAR(EARLIER_ITERATIONS) + SCALAR(ITERATIONS);
   double factorisations = fresh ? 0.0 : SCALAR(FACTORISATIONS);
@@ -136,20 +223,40 @@ FN void phase_start(const Net& n, const Batch& b, double* w, float* soft, int la
     attempt = n.soften ? SOFTENED : b.warm == nullptr ? COLD : WARM;
     if (s >= b.n_scenarios) { SCALAR(STATE) = IDLE; on = fresh = false; }
   }
-  bool warm = attempt == WARM, cold = attempt == COLD || attempt == SOFTENED;
-  double mu = warm || attempt == AFTER_SOFTENED ? WARM_MU : attempt == SOFTENED ? MU_SOFTENED : MU_DISPATCH;
-  double push = cold ? START_PUSH : warm ? WARM_PUSH : SOFTENED_PUSH;
+  const double* chosen = b.start + 6LL * s;  // attempt, push and mu for a feasible point; the same for any other
+  if (managed && fresh) attempt = (int)chosen[0];
+  bool cold = attempt == COLD || attempt == SOFTENED;
+  double mu = attempt == WARM || attempt == AFTER_SOFTENED ? WARM_MU : attempt == SOFTENED ? MU_SOFTENED : MU_DISPATCH;
+  double push = cold ? START_PUSH : attempt == WARM ? WARM_PUSH : SOFTENED_PUSH;
+  if (fresh) load_scenario(n, b, w, lane, s);
+  lanes_meet();
+  if (on && attempt != AFTER_SOFTENED) known_point(n, b, w, lane, s, from_point(attempt));
+  lanes_meet();
+  if (any_lane(managed && fresh)) {
+    bool feasible = known_violation(n, w, lane, fresh) <= FEASIBLE;
+    if (managed && fresh) {
+      if (!feasible) chosen += 3;
+      attempt = (int)chosen[0]; push = chosen[1]; mu = chosen[2];
+      cold = !from_point(attempt) || attempt == AT_POINT;
+      if (lane == 0) b.feasible[s] = feasible;
+    }
+    lanes_meet();
+  }
   if (on && lane == 0) {
     SCALAR(SCENARIO) = s; SCALAR(STATE) = RUNNING; SCALAR(ATTEMPT) = attempt; SCALAR(RESULT) = ITERATION_LIMIT;
     SCALAR(ITERATIONS) = 0.0; SCALAR(EARLIER_ITERATIONS) = earlier; SCALAR(FACTORISATIONS) = factorisations;
-    SCALAR(MU) = mu; SCALAR(FREE) = 1.0; SCALAR(SHIFT) = 0.0; SCALAR(LAST_SHIFT) = 0.0; SCALAR(TRIES) = 0.0;
+    SCALAR(MU) = mu; SCALAR(FREE) = !is_held(attempt); SCALAR(SHIFT) = 0.0; SCALAR(LAST_SHIFT) = 0.0; SCALAR(TRIES) = 0.0;
     SCALAR(SHORT_STEPS) = 0.0; SCALAR(SET) = 0.0; SCALAR(THETA_LIMIT) = -1.0; SCALAR(FILTER_SIZE) = 0.0;
     SCALAR(BEST_PRIMAL) = 1e300; SCALAR(SINCE_BEST) = 0.0; SCALAR(WAITED) = 0.0;
     for (int k = 0; k < MEMORY; k++) SCALAR(RECENT_0 + k) = 1e300;
   }
-  if (fresh) load_scenario(n, b, w, lane, s);
+  bool elsewhere = attempt == AT_POINT;
+  if (on && elsewhere) move_magnitudes(n, w, lane);
   lanes_meet();
-  if (on && attempt != AFTER_SOFTENED) known_point(n, b, w, lane, s, warm);
+  RowSums value = {{0.0}};
+  double share = elsewhere ? WARM_PUSH : cold ? 0.0 : push;
+  if (on) move_inside(n, w, soft, lane, cold, push, share, mu, value);
+  lanes_join(value);
   lanes_meet();
-  if (on) move_inside(n, w, soft, lane, cold, push, mu);
+  if (on && lane == 0) set_rows(n, w, value, cold, push, mu);
 }

@@ -1,0 +1,262 @@
+"""Many releases at once: each runs its method in a thread of its own, which sleeps while its problem waits for a batch.
+
+The methods are the ones that single releases use, unchanged: what they ask of their backend is gathered here, and as soon as
+nobody computes any more, all problems that wait are solved together, a batch for each kind. Every release has its own control
+flow, and one that ends makes room for the next. A problem that its batch does not solve goes to the backend of single
+releases, in the thread of the release that asked for it; the others do not wait for that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.core.band import CostTarget
+from gridveil.core.choices import BatchEngine
+from gridveil.core.errors import InputError
+from gridveil.programs import ParametricProgram
+from gridveil.sectors.model import Model
+from gridveil.solvers.backend import Answer, Backend, Capabilities, Effort, HalfSpace, Start, usual_effort
+from gridveil.solvers.batch.backends import engine_for
+from gridveil.solvers.batch.power import PowerBatches, Request
+
+Vector = NDArray[np.float64]
+T = TypeVar("T")
+
+MOST_AT_ONCE = 2048
+"""Releases under way at the same time: more fill the batches better, but each takes a thread."""
+STACK_BYTES = 16 << 20
+"""Of each thread: address space, of which memory is taken only as far as a solver goes."""
+
+
+class Batches(Protocol):
+    """Solves requests together, as ``solvers.batch.power.PowerBatches``."""
+
+    def takes(self, request: Request) -> bool:
+        """Whether a batch has something to try."""
+        ...
+
+    def answer(self, requests: Sequence[Request]) -> list[Answer]:
+        """One answer per request, converged or not."""
+        ...
+
+
+@dataclass(frozen=True)
+class JobOutcome(Generic[T]):
+    """What a release came to: a result, or the exception that ended it."""
+
+    result: T | None = None
+    error: Exception | None = None
+
+    def get(self) -> T:
+        """The result, or the exception again."""
+        if self.error is not None:
+            raise self.error
+        if self.result is None:
+            raise RuntimeError("a release ended without a result")
+        return self.result
+
+
+class _StoppedError(BaseException):
+    """Unwinds the threads of releases that nobody waits for any more."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    request: Request
+    answered: threading.Event = field(default_factory=threading.Event)
+    answer: Answer | None = None
+
+
+class _Hall:
+    """Where releases meet: who computes, and what the others wait for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._computing = 0
+        self._waiting: list[_Waiting] = []
+        self._stopped = False
+        self.alone = threading.Lock()
+        """Held by who solves alone: solvers of single problems, Ipopt's linear algebra for one, do not bear two callers."""
+
+    def enter(self) -> None:
+        with self._lock:
+            self._computing += 1
+
+    def leave(self) -> None:
+        """Of a release that ends, waits, or goes to solve something alone."""
+        with self._lock:
+            self._computing -= 1
+            self._lock.notify()
+
+    def ask(self, request: Request) -> Answer:
+        """Wait for the batch that solves a request."""
+        mine = _Waiting(request)
+        with self._lock:
+            if self._stopped:
+                raise _StoppedError
+            self._waiting.append(mine)
+            self._computing -= 1
+            self._lock.notify()
+        mine.answered.wait()
+        if mine.answer is None:
+            raise _StoppedError
+        return mine.answer
+
+    def gather(self, ended: Callable[[], bool]) -> list[_Waiting]:
+        """All that wait, once nobody computes; none if the releases that are left solve alone, or have ``ended``."""
+        with self._lock:
+            while self._computing or not (self._waiting or ended()):
+                self._lock.wait()
+            found, self._waiting = self._waiting, []
+            self._computing += len(found)
+            return found
+
+    def stop(self) -> None:
+        """Let nobody wait for ever."""
+        with self._lock:
+            self._stopped, left = True, self._waiting
+            self._waiting = []
+        for one in left:
+            one.answered.set()
+
+
+class BatchedBackend:
+    """The backend of one release among many: asks for batches first, then the backend that releases have by themselves."""
+
+    def __init__(self, alone: Backend, batches: Batches, hall: _Hall) -> None:
+        self._alone, self._batches, self._hall = alone, batches, hall
+
+    @property
+    def name(self) -> str:
+        """Name of the backend of single releases, whose answers these are as well."""
+        return self._alone.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the backend of single releases."""
+        return self._alone.capabilities
+
+    @property
+    def program(self) -> ParametricProgram:
+        """The program of all."""
+        return self._alone.program
+
+    def prepare(self) -> None:
+        """Nothing: the backend is prepared once for all."""
+
+    def portable(self, start: Start) -> bool:
+        """Whether the backend of single releases says so."""
+        return self._alone.portable(start)
+
+    def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
+        """O(d)."""
+        effort = usual_effort(start, effort)
+        request = Request(data=d, start=start, effort=effort, is_dispatch=True)
+        return self._solve(request, lambda: self._alone.dispatch(d, start=start, effort=effort))
+
+    def nearest(
+        self, noisy: Vector, band: CostTarget | None, *, start: Start | None = None, effort: Effort | None = None
+    ) -> Answer:
+        """HPR, with or without its band."""
+        effort = usual_effort(start, effort)
+        request = Request(data=noisy, start=start, effort=effort, band=band)
+        return self._solve(request, lambda: self._alone.nearest(noisy, band, start=start, effort=effort))
+
+    def cut(
+        self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR
+    ) -> Answer:
+        """HPR within a half-space."""
+        request = Request(data=noisy, start=start, effort=effort, band=band, half_space=half_space)
+        return self._solve(request, lambda: self._alone.cut(noisy, band, half_space, start=start, effort=effort))
+
+    def push(
+        self, noisy: Vector, band: CostTarget, delta: float, *, start: Start, effort: Effort = Effort.NEAR
+    ) -> Answer:
+        """O↑(δ)."""
+        request = Request(data=noisy, start=start, effort=effort, band=band, delta=delta)
+        return self._solve(request, lambda: self._alone.push(noisy, band, delta, start=start, effort=effort))
+
+    def _solve(self, request: Request, alone: Callable[[], Answer]) -> Answer:
+        if self._batches.takes(request):
+            answer = self._hall.ask(request)
+            # A dispatch that multipliers do not lead to is tried without them next: that is quicker than to repeat it.
+            if answer.converged or (request.is_dispatch and request.effort is Effort.WARM):
+                return answer
+        self._hall.leave()
+        try:
+            with self._hall.alone:
+                return alone()
+        finally:
+            self._hall.enter()
+
+
+def run_all(
+    jobs: Sequence[Callable[[Backend], T]], backend: Backend, model: Model, choice: BatchEngine
+) -> Iterator[tuple[int, JobOutcome[T]]]:
+    """Run all jobs together in batches, or one by one where that was chosen, or batches do not know the network."""
+    engine = engine_for(choice)
+    try:
+        batches = None if engine is None else PowerBatches.of_model(model, engine)
+    except InputError:
+        batches = None
+    if batches is not None:
+        yield from run_together(jobs, backend, batches)
+        return
+    for index, job in enumerate(jobs):
+        yield index, _outcome(partial(job, backend))
+
+
+def _outcome(job: Callable[[], T]) -> JobOutcome[T]:
+    try:
+        return JobOutcome(result=job())
+    except Exception as error:
+        return JobOutcome(error=error)
+
+
+def run_together(
+    jobs: Sequence[Callable[[Backend], T]], backend: Backend, batches: Batches, *, at_once: int = MOST_AT_ONCE
+) -> Iterator[tuple[int, JobOutcome[T]]]:
+    """Run all jobs, each with a backend of its own that shares batches; yield (index, outcome) as they end."""
+    hall = _Hall()
+    results: list[tuple[int, JobOutcome[T]]] = []
+    begun = finished = 0
+    lock = threading.Lock()
+
+    def work(index: int) -> None:
+        with suppress(_StoppedError):
+            outcome = _outcome(partial(jobs[index], BatchedBackend(backend, batches, hall)))
+            with lock:
+                results.append((index, outcome))
+        hall.leave()
+
+    def begin(index: int) -> None:
+        hall.enter()
+        threading.Thread(target=copy_context().run, args=(work, index), daemon=True).start()
+
+    usual = threading.stack_size(STACK_BYTES)
+    try:
+        while finished < len(jobs):
+            while begun < len(jobs) and begun - finished < at_once:
+                begin(begun)
+                begun += 1
+            waiting = hall.gather(lambda: bool(results))
+            if waiting:
+                for one, answer in zip(waiting, batches.answer([one.request for one in waiting]), strict=True):
+                    one.answer = answer
+                    one.answered.set()
+            with lock:
+                done, results[:] = list(results), []
+            finished += len(done)
+            yield from done
+    finally:
+        threading.stack_size(usual)
+        hall.stop()

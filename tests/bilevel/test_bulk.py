@@ -1,0 +1,180 @@
+"""Releases in bulk: the rows of single releases, whatever the batches solve; room, limits of time, errors and endings."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from gridveil.bilevel.bulk import run_all, run_together
+from gridveil.bilevel.methods import method_named
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import BatchEngine, CostTargetMode, DemandBounds
+from gridveil.core.deadline import seconds_left, time_limit
+from gridveil.core.methods import Method, Solver
+from gridveil.privacy.curator import published_values
+from gridveil.programs import Status
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.backend import Effort
+from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
+from gridveil.solvers.batch.power import PowerBatches
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
+
+needs_compiler = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+
+
+def setting(name: str, count: int, *, beta: str = "1%", scale: float = 0.1):
+    """A public case, its backend, and noisy data around it."""
+    case = load_case(name)
+    model = build_model(case.network)
+    backend = backend_for(model, Solver.STRUCTURED)
+    d = model.layout.to_program(published_values(case))
+    target = Tolerance.parse(beta).around(Solves(backend).afresh(d).cost, CostTargetMode.PUBLIC)
+    noisy = d + np.random.default_rng(5).laplace(scale=scale, size=(count, len(d)))
+    return model, backend, noisy, target
+
+
+def release(method: Method, noisy, target, backend):
+    return method_named(method)(backend, noisy, target)
+
+
+def in_bulk(jobs, backend, batches, **options):
+    found = dict(run_together(jobs, backend, batches, **options))
+    return [found[index].get() for index in range(len(jobs))]
+
+
+class Counting:
+    """Batches that count what they are asked and what they solve."""
+
+    def __init__(self, batches) -> None:
+        self._batches, self.takes = batches, batches.takes
+        self.asked = self.solved = self.most = 0
+
+    def answer(self, requests):
+        answers = self._batches.answer(requests)
+        self.asked += len(requests)
+        self.most = max(self.most, len(requests))
+        self.solved += sum(answer.converged for answer in answers)
+        return answers
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "name, method", [("case14_ieee", Method.AUTO), ("case14_ieee", Method.BISECTION), ("case57_ieee", Method.AUTO)]
+)
+def test_rows_are_those_of_single_releases(name, method):
+    model, backend, noisy, target = setting(name, 8)
+    batches = Counting(PowerBatches.of_model(model, NativeEngine(threads=1)))
+    jobs = [partial(release, method, one, target) for one in noisy]
+    found = in_bulk(jobs, backend, batches)
+    assert batches.most >= 8 and batches.solved >= 0.95 * batches.asked
+    for job, bulk in zip(jobs, found, strict=True):
+        alone = job(backend)
+        assert bulk.verified and alone.verified
+        assert bulk.delta == pytest.approx(alone.delta, rel=1e-3, abs=1e-7)
+        assert bulk.cost == pytest.approx(alone.cost, rel=1e-4) and target.contains(bulk.cost)
+        assert bulk.ending is alone.ending
+
+
+@needs_compiler
+def test_bounds_on_demands_hold_in_bulk():
+    model, _, noisy, target = setting("case14_ieee", 4, scale=0.2)
+    bounded = model.bounded(DemandBounds.NONNEGATIVE)
+    backend = backend_for(bounded, Solver.STRUCTURED)
+    batches = Counting(PowerBatches.of_model(bounded, NativeEngine(threads=1)))
+    found = in_bulk([partial(release, Method.AUTO, one, target) for one in noisy], backend, batches)
+    assert noisy.min() < -0.01 and batches.solved > 0
+    for one, bulk in zip(noisy, found, strict=True):
+        assert np.all(bulk.d >= bounded.program.d_lower - 1e-7)
+        assert bulk.delta == pytest.approx(release(Method.AUTO, one, target, backend).delta, rel=1e-3)
+
+
+class Useless:
+    """Batches that take everything and solve nothing."""
+
+    @staticmethod
+    def takes(request) -> bool:
+        return request.effort is not Effort.WARM
+
+    def __init__(self, backend) -> None:
+        self._backend = backend
+
+    def answer(self, requests):
+        known = self._backend.dispatch(requests[0].data, effort=Effort.BRIEF)
+        return [replace(known, status=Status.FAILED, cost=np.nan) for _ in requests]
+
+
+def test_what_batches_leave_is_solved_alone_to_the_last_bit():
+    _, backend, noisy, target = setting("case14_ieee", 3)
+    jobs = [partial(release, Method.AUTO, one, target) for one in noisy]
+    for bulk, job in zip(in_bulk(jobs, backend, Useless(backend)), jobs, strict=True):
+        alone = job(backend)
+        assert np.array_equal(bulk.d, alone.d) and bulk.cost == alone.cost and bulk.optimisations == alone.optimisations
+
+
+class Echo:
+    """Batches for jobs that ask nothing else than whether they are asked together."""
+
+    def __init__(self, backend) -> None:
+        self._backend, self.sizes = backend, []
+
+    @staticmethod
+    def takes(request) -> bool:
+        return True
+
+    def answer(self, requests):
+        self.sizes.append(len(requests))
+        known = self._backend.dispatch(requests[0].data)
+        return [replace(known, d=request.data) for request in requests]
+
+
+def test_jobs_make_room_and_fail_by_themselves():
+    _, backend, noisy, _ = setting("case14_ieee", 7)
+    batches = Echo(backend)
+
+    def job(index, backend):
+        if index == 2:
+            raise ValueError("planted")
+        assert np.array_equal(backend.dispatch(noisy[index]).d, noisy[index])  # the answer to its own question
+        return index, seconds_left()
+
+    with time_limit(500):
+        found = dict(run_together([partial(job, index) for index in range(7)], backend, batches, at_once=3))
+    assert sorted(found) == list(range(7)) and max(batches.sizes) <= 3 and sum(batches.sizes) == 6
+    with pytest.raises(ValueError, match="planted"):
+        found[2].get()
+    assert [found[index].get()[0] for index in (0, 1, 3, 4, 5, 6)] == [0, 1, 3, 4, 5, 6]
+    assert all(0 < found[index].get()[1] <= 500 for index in (0, 6))  # the caller's time limit holds in every thread
+
+
+def test_whoever_stops_listening_leaves_no_thread_behind():
+    _, backend, noisy, _ = setting("case14_ieee", 6)
+    before = threading.active_count()
+
+    def job(index, backend):
+        for _ in range(3 if index else 1):
+            backend.dispatch(noisy[index])
+        return index
+
+    results = run_together([partial(job, index) for index in range(6)], backend, Echo(backend))
+    next(results)
+    results.close()
+    for _ in range(100):
+        if threading.active_count() == before:
+            break
+        time.sleep(0.02)
+    assert threading.active_count() == before
+
+
+@needs_compiler
+def test_networks_that_batches_do_not_know_run_one_by_one():
+    case = load_case("veilgas")
+    model = build_model(case.network)
+    backend = backend_for(model, Solver.STRUCTURED)
+    found = dict(run_all([lambda given: given is backend] * 2, backend, model, BatchEngine.NATIVE))
+    assert found[0].get() and found[1].get()

@@ -1,0 +1,197 @@
+"""Joint tasks in batches (nearest demands, with a cut, with bounds, and the push) against the structured solver, one by one."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from batch_cases import needs_compiler, network_of
+
+from feature_net import feature_net
+from gridveil.core.errors import InputError
+from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.solvers.batch.check import check_joint
+from gridveil.solvers.batch.contract import JointTasks
+from gridveil.solvers.batch.engine_native import NativeEngine
+from gridveil.solvers.batch.joint import JointSolver
+from gridveil.solvers.batch.network import lower_network
+from gridveil.solvers.structured import Dispatch, StructuredSolver
+from gridveil.solvers.structured.kkt_check import Candidate, check
+from gridveil.solvers.structured.problem import Cut, DemandBox, Multipliers, Nearest, Push
+
+pytestmark = needs_compiler
+
+KINDS = ("nearest", "any cost", "cut", "push", "bounds")
+COUNT = 6
+
+
+def made_tasks(name: str, kind: str, count: int = COUNT):
+    """Noisy demands of a public case with a band of 1 % around its optimum, as a batch and as single tasks."""
+    arrays, _, p, q = network_of(name)
+    known = StructuredSolver(arrays).solve(Dispatch(demand_p=p, demand_q=q))
+    generator = np.random.default_rng(11)
+    noisy = np.concatenate([p, q]) + generator.laplace(scale=0.1, size=(count, 2 * len(p)))
+    low, high = (-np.inf, np.inf) if kind == "any cost" else (0.99 * known.cost, 1.01 * known.cost)
+    n = len(p)
+    batch: dict = {
+        "target_p": noisy[:, :n],
+        "target_q": noisy[:, n:],
+        "cost_low": np.full(count, low),
+        "cost_high": np.full(count, high),
+    }
+    normal = np.concatenate([known.site_price_p, known.site_price_q])
+    normal /= np.linalg.norm(normal)
+    least = float(normal @ np.concatenate([p, q])) - 0.01
+    delta = 0.5 * np.sum((noisy - np.concatenate([p, q])) ** 2, axis=1)
+    box = np.concatenate([np.zeros(n), np.full(n, -np.inf)]), np.full(2 * n, np.inf)
+    if kind == "cut":
+        batch |= {"weight_p": np.tile(normal[:n], (count, 1)), "weight_q": np.tile(normal[n:], (count, 1))}
+        batch |= {"least": np.full(count, least)}
+    if kind == "push":
+        batch |= {"delta": delta}
+    if kind == "bounds":
+        batch |= {"low": box[0], "high": box[1]}
+    single = []
+    for s in range(count):
+        shared = {"target_p": noisy[s, :n], "target_q": noisy[s, n:], "cost_low": low, "cost_high": high}
+        if kind == "push":
+            single.append(Push(**shared, delta=float(delta[s])))
+            continue
+        cut = Cut(weight_p=normal[:n], weight_q=normal[n:], least=least) if kind == "cut" else None
+        bounds = DemandBox(p_low=box[0][:n], p_high=box[1][:n], q_low=box[0][n:], q_high=box[1][n:])
+        single.append(Nearest(**shared, cut=cut, box=bounds if kind == "bounds" else None))
+    return arrays, JointTasks(**batch), single
+
+
+def objectives(tasks: JointTasks, points) -> np.ndarray:
+    if tasks.delta is not None:
+        return -points.demand_p.sum(axis=1)
+    return np.sum((points.demand_p - tasks.target_p) ** 2 + (points.demand_q - tasks.target_q) ** 2, axis=1)
+
+
+def joint_solver(arrays, **options) -> JointSolver:
+    return JointSolver(lower_network(arrays, joint=True), NativeEngine(threads=1, **options))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["case5_pjm", "case14_ieee", "case57_ieee"])
+def test_tasks_end_where_the_structured_solver_does(name, kind):
+    arrays, tasks, single = made_tasks(name, kind)
+    found = joint_solver(arrays).solve(tasks)
+    solver = StructuredSolver(arrays)
+    expected = [solver.solve(task, thorough=False) for task in single]
+    assert found.converged.tolist() == [one.converged for one in expected]
+    assert found.converged.any()
+    some = found.converged
+    costs = np.array([one.cost for one in expected])
+    values = np.array([one.objective for one in expected])
+    assert objectives(tasks, found.points)[some] == pytest.approx(values[some], rel=1e-6, abs=1e-7)
+    assert found.cost[some] == pytest.approx(costs[some], rel=1e-5)
+    assert np.all(found.residuals[some] <= 1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kernels_take_the_structured_solvers_path(kind):
+    """Iteration by iteration: without refinement, or with a wrong border, most tasks of case118 end later or never."""
+    arrays, tasks, single = made_tasks("case118_ieee", kind, 4)
+    found = joint_solver(arrays).solve(tasks)
+    solver = StructuredSolver(arrays)
+    expected = [solver.solve(task, thorough=False).iterations for task in single]
+    assert found.converged.all()
+    assert np.sum(np.abs(found.iterations - expected) <= 1) >= 3
+
+
+def test_every_row_has_an_effect():
+    """The band holds the cost, the cut and the ball hold the demands, bounds keep them from being negative."""
+    arrays, tasks, _ = made_tasks("case57_ieee", "nearest")
+    solver = joint_solver(arrays)
+    plain, free = solver.solve(tasks), solver.solve(made_tasks("case57_ieee", "any cost")[1])
+    outside = (free.cost < tasks.cost_low) | (free.cost > tasks.cost_high)
+    assert outside.any() and plain.converged.all()
+    assert np.all((plain.cost >= tasks.cost_low * (1 - 1e-6)) & (plain.cost <= tasks.cost_high * (1 + 1e-6)))
+    cuts = made_tasks("case57_ieee", "cut")[1]
+    cut = solver.solve(cuts)
+    reached = [
+        np.sum(cuts.weight_p * a.points.demand_p + cuts.weight_q * a.points.demand_q, axis=1) for a in (plain, cut)
+    ]
+    assert np.any(reached[0] < cuts.least - 1e-3) and np.all(reached[1] >= cuts.least - 1e-6)
+    balls = made_tasks("case57_ieee", "push")[1]
+    pushed = solver.solve(balls)
+    away = np.sum(
+        (pushed.points.demand_p - balls.target_p) ** 2 + (pushed.points.demand_q - balls.target_q) ** 2, axis=1
+    )
+    some = pushed.converged
+    assert some.any() and np.all(away[some] <= balls.delta[some] * (1 + 1e-6))
+    assert np.all(pushed.points.demand_p[some].sum(axis=1) >= plain.points.demand_p[some].sum(axis=1))
+    kept = solver.solve(made_tasks("case57_ieee", "bounds")[1])
+    assert plain.points.demand_p.min() < -1e-3 and kept.points.demand_p.min() >= -1e-6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_residuals_are_those_of_the_single_check_right_or_wrong(kind):
+    """At the optimum and at points disturbed in every variable, where all terms count."""
+    arrays, tasks, single = made_tasks("case14_ieee", kind, 3)
+    solver = joint_solver(arrays)
+    answer = solver.solve(tasks)
+    generator = np.random.default_rng(8)
+    for size in (0.0, 1e-3, 0.1):
+        moved = {
+            f.name: getattr(answer.points, f.name) + size * generator.normal(size=getattr(answer.points, f.name).shape)
+            for f in fields(answer.points)
+        }
+        points, cost = replace(answer.points, **moved), answer.cost * (1 + size * generator.normal(size=3))
+        batch = check_joint(solver.network.grid, tasks, cost, points)
+        second = {"push": "ball", "cut": "cut"}.get(kind)
+        for s, task in enumerate(single):
+            rows = {} if kind == "any cost" else {"cost": points.row_prices[s, 0]}
+            rows |= {second: points.row_prices[s, 1]} if second else {}
+            if kind == "any cost":
+                points.row_prices[s, 0] = 0.0
+                batch = check_joint(solver.network.grid, tasks, cost, points)
+            names = ("price_p", "price_q", "flow_from", "flow_to", "angle_above", "angle_below")
+            alone = check(
+                arrays,
+                task,
+                Candidate(
+                    **{name: getattr(points, name)[s] for name in ("va", "vm", "pg", "qg", "demand_p", "demand_q")},
+                    dc=np.zeros(0),
+                    susceptance=np.zeros(0),
+                    cost=float(cost[s]),
+                    multipliers=Multipliers(**{name: getattr(points, name)[s] for name in names}, rows=rows),
+                ),
+            )
+            expected = [alone.primal, alone.dual, alone.complementarity]
+            assert batch[s] == pytest.approx(expected, rel=1e-6, abs=1e-12), (kind, size, s)
+
+
+@pytest.mark.parametrize("kind", ["cut", "push"])
+def test_lanes_that_share_a_task_find_the_same(kind):
+    arrays, tasks, _ = made_tasks("case14_ieee", kind, 2)
+    alone, shared = joint_solver(arrays).solve(tasks), joint_solver(arrays, lanes=4).solve(tasks)
+    assert alone.converged.tolist() == shared.converged.tolist()
+    some = alone.converged
+    assert shared.points.demand_p[some] == pytest.approx(alone.points.demand_p[some], abs=1e-6)
+
+
+def test_what_does_not_fit_is_refused(load_text):
+    _, network, p, _ = network_of("case14_ieee")
+    with pytest.raises(InputError, match="lowered for dispatches"):
+        JointSolver(network, NativeEngine(threads=1))
+    pieces = structured_arrays(load_text(feature_net(5, curve="pieces").text()).network)
+    with pytest.raises(InputError, match="costs without pieces"):
+        lower_network(pieces, joint=True)
+    one, band = np.zeros((1, len(p))), np.zeros(1)
+    with pytest.raises(InputError, match=r"a cut .* a ball, or neither"):
+        JointTasks(target_p=one, target_q=one, cost_low=band, cost_high=band, least=band)
+    with pytest.raises(InputError, match=r"a cut .* a ball, or neither"):
+        JointTasks(
+            target_p=one,
+            target_q=one,
+            cost_low=band,
+            cost_high=band,
+            weight_p=one,
+            weight_q=one,
+            least=band,
+            delta=band,
+        )
