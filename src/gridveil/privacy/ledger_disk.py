@@ -1,22 +1,28 @@
-"""File operations of the ledger and its register: locks, whole reads, appends and syncing to disk."""
+"""File operations of the ledger and its register: locks, whole reads, appends and syncing to disk.
+
+Linux and macOS lock by flock. Windows has no such call: there the package portalocker locks, which costs the others some
+hundredths of a second at every start and is therefore not used by them.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gridveil.core.errors import InputError
 
 try:
     import fcntl
-except ImportError:  # Windows has no flock
+except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-READ = os.O_RDONLY
-WRITE = os.O_RDWR | os.O_APPEND
+WINDOWS = os.name == "nt"
+AS_BYTES = getattr(os, "O_BINARY", 0)  # Windows would write other line ends than it was given
+READ = os.O_RDONLY | AS_BYTES
+WRITE = os.O_RDWR | os.O_APPEND | AS_BYTES
 MAKE = WRITE | os.O_CREAT
 
 
@@ -26,22 +32,20 @@ def locked(file: Path, shown: Path, flags: int) -> Iterator[int]:
 
     ``file`` is resolved, ``shown`` is the path as the user wrote it.
     """
-    if fcntl is None:
-        raise InputError(f"{shown}: the ledger needs the file locks of Linux or macOS; on Windows use WSL")
     refuse_device(file)
     try:
         held = False
         while not held:
             descriptor = os.open(file, flags, 0o666)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH if flags == READ else fcntl.LOCK_EX)
+                _lock(descriptor, shared=flags == READ)
                 # The file may have been replaced while this process waited for the lock of the old one.
                 held = is_at(file, descriptor)
                 if held:
                     yield descriptor
             finally:
                 # Closing is not enough: a child forked meanwhile by another thread would keep the lock.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                _unlock(descriptor)
                 os.close(descriptor)
     except FileNotFoundError as error:
         raise InputError(f"{shown}: there is no ledger here; create one, once per data set") from error
@@ -49,6 +53,33 @@ def locked(file: Path, shown: Path, flags: int) -> Iterator[int]:
         raise InputError(
             f"{shown}: the ledger cannot be used ({error.strerror}), so nothing may be drawn; solve this first"
         ) from error
+
+
+def _lock(descriptor: int, *, shared: bool) -> None:
+    """Wait for the lock of an open file."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        return
+    import portalocker
+
+    while True:
+        try:
+            portalocker.lock(descriptor, portalocker.LOCK_EX)  # Windows' own library knows no shared locks
+            return
+        except portalocker.AlreadyLocked:  # it gives up after ten seconds
+            continue
+        except portalocker.LockException as error:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+
+
+def _unlock(descriptor: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        return
+    import portalocker
+
+    with suppress(portalocker.LockException):  # of a file that was never locked; closing it frees the rest
+        portalocker.unlock(descriptor)
 
 
 def refuse_device(path: Path) -> None:
@@ -67,6 +98,13 @@ def read(descriptor: int, start: int = 0) -> bytes:
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         file.seek(start)
         return file.read()
+
+
+def read_part(descriptor: int, start: int, size: int) -> bytes:
+    """Read ``size`` bytes from ``start``."""
+    with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+        file.seek(start)
+        return file.read(size)
 
 
 def append(descriptor: int, data: bytes, folder: Path) -> None:
@@ -99,7 +137,9 @@ def sync(descriptor: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk."""
+    """Force the names in a folder to the disk. Windows opens no folder; its file system keeps names in a log."""
+    if WINDOWS:
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         sync(descriptor)

@@ -156,7 +156,7 @@ class SeriesStore:
 def _replace(path: Path, content: bytes) -> None:
     """Write a file as a whole, forced to disk under its name when this returns."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | disk.AS_BYTES, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
