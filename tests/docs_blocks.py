@@ -23,6 +23,7 @@ REASONS = {
     "needs the paper's networks",
     "needs a cluster",
     "needs a GPU",
+    "needs a container engine",
     "takes hours",
 }
 MARK = re.compile(r"<!-- (not run|file|exit code|output|not compared)(?:: ?| |)(.*?) ?-->")

@@ -18,6 +18,7 @@ from gridveil.cli.options import (
 from gridveil.cli.output import announce_compilation, print_result, show, show_rows, step
 from gridveil.cli.progress import progress
 from gridveil.core.errors import InputError
+from gridveil.core.extras import require
 from gridveil.core.methods import Method, Solver
 from gridveil.study.choices import DemandSource
 
@@ -37,8 +38,8 @@ def explore(
         typer.Option(help="Total of simulated demands as a share of capacity. [default: 0.5; gas: 0.9]"),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the page, figure and table.")] = None,
-    method: MethodOption = Method.AUTO,
-    solver: SolverOption = Solver.STRUCTURED,
+    method: MethodOption = "auto",
+    solver: SolverOption = "structured",
     as_json: JsonOption = False,
     *,
     gas: GasOptions,
@@ -61,13 +62,15 @@ def explore(
         refuse_true_demands,
     )
 
+    if out is not None:
+        require("matplotlib")
     grid = ExploreGrid(
         alphas=split_list(alpha),
         epsilons=split_list(epsilon),
         betas=split_list(beta),
         seeds=seeds,
-        method=method,
-        solver=solver,
+        method=Method(method),
+        solver=Solver(solver),
     )
     if demands is DemandSource.TRUE:
         refuse_true_demands(grid)

@@ -13,16 +13,19 @@ import gridveil
 from gridveil import __version__
 from gridveil.cli.bench_commands import bench
 from gridveil.cli.case_commands import inspect, solve
+from gridveil.cli.compile_command import compile_kernels
 from gridveil.cli.explore_commands import explore
 from gridveil.cli.generate_commands import generate
 from gridveil.cli.options import with_shared_options
 from gridveil.cli.output import OutputMode, console, output_mode, set_output_mode, warn
+from gridveil.cli.plugin_command import list_plugins
 from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
 from gridveil.cli.quick_options import QuickCommand, QuickGroup
 from gridveil.cli.release_commands import release
 from gridveil.cli.study_commands import study_app
 from gridveil.cli.study_output_commands import register as register_study_output
 from gridveil.core.errors import GridveilError, InputError
+from gridveil.core.extras import told_of
 
 BUG = 1
 WIDEST_HELP = 110  # columns
@@ -59,6 +62,8 @@ def root(
 
 for command in (inspect, solve, explore, release, generate, audit, bench):
     app.command(cls=QuickCommand)(with_shared_options(command))
+app.command("compile", cls=QuickCommand)(with_shared_options(compile_kernels))
+app.command("plugins", cls=QuickCommand)(with_shared_options(list_plugins))
 ledger_app.command("show")(with_shared_options(ledger_show))
 ledger_app.command("create")(with_shared_options(ledger_create))
 app.add_typer(ledger_app, name="ledger")
@@ -78,6 +83,10 @@ def main() -> None:
         warn(f"{error.filename or 'a file'}: {error.strerror or 'cannot be used'}; check the path and its permissions")
         sys.exit(InputError.exit_code)
     except Exception as error:
+        missing = told_of(error) if isinstance(error, ImportError) else None
+        if missing:
+            warn(missing)
+            sys.exit(InputError.exit_code)
         _report_bug(error)
         sys.exit(BUG)
 

@@ -82,12 +82,12 @@ def step(message: str) -> None:
         sys.stderr.write(f"gridveil: {message}\n")
 
 
-def announce_compilation(solver: Solver) -> None:
-    """Announce the compilation at the very first use, which takes about a minute."""
-    from gridveil.solvers.structured.warm_up import compiled_before
+def announce_compilation(solver: str) -> None:
+    """Announce the compilation at the very first use, which takes one to two minutes."""
+    from gridveil.programs.compilation import compiled_before
 
-    if solver is Solver.STRUCTURED and not compiled_before():
-        note("compiling the structured solver, once, for about a minute (--solver ipopt avoids it)")
+    if solver == Solver.STRUCTURED and not compiled_before():
+        note("compiling the structured solver, once, for one to two minutes")
 
 
 def show(report: Mapping[str, object], as_json: bool, title: str) -> None:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from gridveil.cli.compile_command import solver_now
 from gridveil.cli.options import (
     CaseArgument,
     DatasetOption,
     GasOptions,
     JsonOption,
     LedgerOption,
+    MechanismOption,
     MethodOption,
     NamesOption,
     SeriesOptions,
     SitesOption,
-    SolverOption,
+    SolverNowOption,
     TimeLimitOption,
     case_options,
     sites_rule,
 )
-from gridveil.cli.output import announce_compilation, note, seconds_since_start, show, step, warn
+from gridveil.cli.output import note, seconds_since_start, show, step, warn
 from gridveil.cli.progress import progress
 from gridveil.core.choices import CostTargetMode, DemandBounds
 from gridveil.core.errors import InputError
+from gridveil.core.extras import require
 from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
@@ -59,8 +63,8 @@ def release(
         str,
         typer.Option(help="Largest deviation of the optimal cost from its target: a share (1%) or an amount (250)."),
     ] = "1%",
-    method: MethodOption = Method.AUTO,
-    solver: SolverOption = Solver.STRUCTURED,
+    method: MethodOption = "auto",
+    solver: SolverNowOption = None,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
     cost_target: Annotated[
         CostTargetMode | None,
@@ -93,6 +97,7 @@ def release(
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Write a seeded run to public/ nevertheless.")
     ] = False,
+    mechanism: MechanismOption = "laplace",
     as_json: JsonOption = False,
     *,
     series: SeriesOptions,
@@ -107,6 +112,7 @@ def release(
     from gridveil.cli.series_release import LedgerOptions, release_table, usual_target
     from gridveil.core.band import Tolerance
     from gridveil.privacy.curator import Curator
+    from gridveil.privacy.mechanisms import LAPLACE
     from gridveil.sectors.registry import load_case
     from gridveil.service.account import LedgerAccount, NoAccount
     from gridveil.service.budget import ledger_of
@@ -118,6 +124,8 @@ def release(
     from gridveil.service.summary import summary
 
     # Invalid settings are reported before anything is read, written or charged.
+    if series.file is not None:
+        require("pandas", "pyarrow", extra="series")
     if cost_target is CostTargetMode.PUBLIC:
         raise InputError(
             "a public cost target must be declared: use --declare-cost-public instead of --cost-target public"
@@ -130,15 +138,18 @@ def release(
         beta=Tolerance.parse(beta),
         target=target,
         seed=seed,
-        method=method,
-        solver=solver,
+        method=Method(method),
+        solver=Solver(solver or Solver.STRUCTURED),
         demand_bounds=demand_bounds,
         time_limit=time_limit,
+        mechanism=mechanism,
     )
     loaded = load_case(case, case_options(gas, names), sites=sites_rule(sites))
     refuse_undeclared_sites(PublicCase.of(loaded), settings)
     refuse_share_of_nothing(PublicCase.of(loaded), settings)
     if series.file is not None:
+        if mechanism != LAPLACE:
+            raise InputError("--mechanism is for a single release; a series names its noise with --noise")
         promise = LedgerOptions(dataset=dataset, path=ledger, budget=budget)
         release_table(loaded, settings, series, promise, out, reuse=reuse, simulation=simulation, as_json=as_json)
         return
@@ -151,7 +162,7 @@ def release(
             paid = kept_promise(draw, loaded.field, book, epsilon, alpha)
             settings = _with_promise(settings, *paid)
         account = NoAccount() if book is None else LedgerAccount(book)
-        announce_compilation(solver)
+        settings = replace(settings, solver=solver_now(solver, loaded.network))
         with progress(f"releasing {loaded.name}"):
             step("drawing noise and repairing")
             made = make_release(
@@ -168,8 +179,6 @@ def release(
 
 
 def _with_promise(settings: ReleaseSettings, epsilon: str, alpha: str) -> ReleaseSettings:
-    from dataclasses import replace
-
     return replace(settings, epsilon=epsilon, alpha=f"{alpha}pu")
 
 

@@ -28,6 +28,8 @@ class MechanismFacts:
     """δ of the promise; zero for pure differential privacy."""
     rho: float | None = None
     """ρ of zero-concentrated differential privacy, where that is what is proved."""
+    provided_by: str | None = None
+    """The package behind a mechanism that is not gridveil's own."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

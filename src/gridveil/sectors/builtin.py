@@ -7,9 +7,12 @@ from importlib import resources
 from pathlib import Path
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import install_command
 
 PGLIB_PREFIX = "pglib_opf_"
 SHIPPED = ("veil2", "veil9")
+POWER_ENDINGS = (".m", ".raw", ".aux", ".epc", ".xiidm", ".uct")
+"""Of files that no plug-in is asked about: formats of power networks alone."""
 
 
 def resolve_case(source: str) -> Path:
@@ -22,6 +25,17 @@ def resolve_case(source: str) -> Path:
     if path.name == source and not path.suffix:
         return _pglib_file(source)
     raise InputError(f"{source}: no such file or folder; check the path, or name a built-in case such as veil9")
+
+
+def is_plainly_power(source: str) -> bool:
+    """Whether a source is a power network by its name alone, so that no plug-in needs to be looked for."""
+    path = Path(source)
+    if path.exists():
+        return path.suffix in POWER_ENDINGS
+    try:
+        return resolve_case(source).exists()
+    except InputError:
+        return False
 
 
 def pglib_folder() -> Path | None:
@@ -45,7 +59,7 @@ def _pglib_file(name: str) -> Path:
     if folder is None:
         raise InputError(
             f"{name}: no such file, and not a built-in case ({', '.join(SHIPPED)}); "
-            "for the PGLib cases install gridveil[cases]"
+            f"PGLib's cases come with {install_command('cases')}"
         )
     stem = PGLIB_PREFIX + name.removeprefix(PGLIB_PREFIX)
     for candidate in (folder / f"{stem}.m", folder / "api" / f"{stem}.m", folder / "sad" / f"{stem}.m"):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import require
 from gridveil.core.secret import SecretField, SecretValues
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
@@ -101,6 +102,7 @@ def read_series(path: Path, case: Case, power_factor: float | None = None) -> Se
 
 def read_table(path: Path) -> pd.DataFrame:
     """Read a CSV or Parquet file; texts stay texts."""
+    require("pandas", extra="series")
     import pandas as pd
 
     suffix = path.suffix.lower()

@@ -11,9 +11,10 @@ from fractions import Fraction
 
 from gridveil.bilevel.cost_estimate import LinearCost, linear_cost
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import InputError
 from gridveil.core.quantity import parse_distance
 from gridveil.privacy.curator import Curator
-from gridveil.privacy.mechanisms import mechanism_for
+from gridveil.privacy.mechanisms import mechanism_for, provider_of
 from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySource, SeededEntropy
 from gridveil.privacy.noisy import Draw, NoisyData, NoisySum
 from gridveil.privacy.weighted_sum import WeightedSum
@@ -64,11 +65,16 @@ def draw_values(
         name=settings.mechanism,
         entropy=_entropy(settings, 0),
     )
+    if (mechanism.epsilon, mechanism.alpha) != ((1 - share) * settings.exact_epsilon, alpha):
+        raise InputError(
+            f"the mechanism {settings.mechanism!r} promises another ε or α than it was asked for; report this"
+        )
     price = Price(epsilon=mechanism.epsilon, alpha=mechanism.alpha, rounding=mechanism.rounding)
     # The sum's own rounding is not known yet; without it its price counts in full, which is never less.
     rest = [Price(epsilon=share * settings.exact_epsilon, alpha=alpha, rounding=None)] if share else []
     account.check(field, price, *rest)
-    return curator.draw(mechanism, charge_id=account.pay(field, price, mechanism=repr(mechanism), purpose=purpose))
+    noisy = curator.draw(mechanism, charge_id=account.pay(field, price, mechanism=repr(mechanism), purpose=purpose))
+    return replace(noisy, mechanism=replace(noisy.mechanism, provided_by=provider_of(settings.mechanism)))
 
 
 def draw_total(

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from gridveil.core.errors import InputError
+from gridveil.core.plugins import MECHANISMS as PLUG_INS
+from gridveil.core.plugins import found_in, plugged_in, unknown
 from gridveil.core.secret import SecretField
 from gridveil.privacy.mechanisms.basis import Basis
 from gridveil.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -36,6 +38,7 @@ def _laplace(field: SecretField, epsilon: Fraction, alpha: Fraction, entropy: En
 
 
 MECHANISMS: dict[str, Make] = {LAPLACE: _laplace}
+_OWN = frozenset(MECHANISMS)
 
 
 def mechanism_for(
@@ -47,9 +50,27 @@ def mechanism_for(
     entropy: EntropySource = SYSTEM_ENTROPY,
 ) -> Mechanism:
     """Make the named mechanism for a secret field: planar for complex values, scalar for real ones. α is per unit."""
-    if name not in MECHANISMS:
-        raise InputError(f"unknown mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
-    return MECHANISMS[name](field, Fraction(epsilon), Fraction(alpha), entropy)
+    return mechanism_named(name)(field, Fraction(epsilon), Fraction(alpha), entropy)
+
+
+def mechanism_named(name: str) -> Make:
+    """Look up a mechanism by name: gridveil's own, a registered one, or a plug-in's."""
+    found: Make | None = MECHANISMS.get(name) or plugged_in(PLUG_INS, name)
+    if found is None:
+        raise unknown("mechanism", name, MECHANISMS, PLUG_INS)
+    return found
+
+
+def mechanism_names() -> list[str]:
+    """Names of all mechanisms; none of the plug-ins is loaded for this."""
+    return list(dict.fromkeys([*MECHANISMS, *found_in(PLUG_INS)]))
+
+
+def provider_of(name: str) -> str | None:
+    """Who brings a mechanism that gridveil does not: its promise is theirs, and not audited here. None for our own."""
+    if name in _OWN:
+        return None
+    return "code that the curator registered" if name in MECHANISMS else found_in(PLUG_INS)[name].package
 
 
 K_NORM, GAUSSIAN, SHARED_SHAPE = "k-norm", "gaussian", "shared-shape"

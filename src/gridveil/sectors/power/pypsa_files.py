@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import optional_package
 from gridveil.core.text import ranges
 
 DEFAULT_KV = 1.0
@@ -19,15 +18,6 @@ SINGLE = 1
 NETCDF = (".nc", ".h5")
 
 Row = dict[str, str]
-
-
-def optional_package(name: str, extra: str) -> ModuleType:
-    """Import a package that only some formats need."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise InputError(f"{package} is not installed; install it with: pip install 'gridveil[{extra}]'") from None
 
 
 def rows_of(path: Path) -> Sequence[Row]:

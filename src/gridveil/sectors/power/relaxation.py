@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
 from gridveil.core.lazy import lazy_module
+from gridveil.programs.compilation import compilation_is_postponed
 from gridveil.programs.conic import Affine, ConeLayout, ConicProgram, SocBound
 from gridveil.sectors.model import PricedCost
 from gridveil.sectors.power.costs import GeneratorCosts
@@ -52,19 +53,24 @@ class PowerRelaxation:
 
     def cost_bound(self, d: Floats) -> SocBound:
         """Bound O(d) from below."""
-        from gridveil.sectors.power.soc_graph.bound import cost_bound_on_graph
-
         demand, lowered = _complex(d), self._bounding_graph
         check_sites(self.grid, demand)
-        return soc_lower_bound(self.grid, demand) if lowered is None else cost_bound_on_graph(lowered, demand)
+        if lowered is None:
+            return soc_lower_bound(self.grid, demand)
+        from gridveil.sectors.power.soc_graph.bound import cost_bound_on_graph
+
+        return cost_bound_on_graph(lowered, demand)
 
     def relaxed_cost(self, d: Floats) -> float | None:
         """The relaxed cost at d as the solver on the bus graph found it; the bound where that one did not get there."""
-        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
-
         lowered = self._bounding_graph
-        solution = None if lowered is None else solve_on_graph(lowered, _complex(d))
-        return solution.value if solution is not None and solution.accurate else self.cost_bound(d).value
+        if lowered is not None:
+            from gridveil.sectors.power.soc_graph.solve import solve_on_graph
+
+            solution = solve_on_graph(lowered, _complex(d))
+            if solution.accurate:
+                return solution.value
+        return self.cost_bound(d).value
 
     def distance_bound(self, noisy: Floats, band: CostTarget, d_lower: Floats, d_upper: Floats) -> SocBound:
         """Bound ‖d − d̃‖² from below for every d whose optimal cost lies in the band."""
@@ -79,11 +85,11 @@ class PowerRelaxation:
         return self._priced_on_graph(d, price) or self._priced_by_cones(d, price)
 
     def _priced_on_graph(self, d: Floats, price: float) -> PricedCost | None:
-        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
-
         lowered = self._priced_graph
         if lowered is None:
             return None
+        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
+
         solution = solve_on_graph(lowered, _complex(d), price)
         if not solution.accurate:
             return None
@@ -108,15 +114,11 @@ class PowerRelaxation:
 
     @cached_property
     def _priced_graph(self) -> LoweredGrid | None:
-        from gridveil.sectors.power.soc_graph.lowering import lower_grid
-
-        return lower_grid(self.grid, moves=True, limit_losses=False)
+        return _lowered(self.grid, moves=True, limit_losses=False)
 
     @cached_property
     def _bounding_graph(self) -> LoweredGrid | None:
-        from gridveil.sectors.power.soc_graph.lowering import lower_grid
-
-        return lower_grid(self.grid, moves=False, limit_losses=True)
+        return _lowered(self.grid, moves=False, limit_losses=True)
 
     @cached_property
     def _priced(self) -> _PricedTemplate:
@@ -132,6 +134,15 @@ class PowerRelaxation:
         box = generation_box(self.grid, np.zeros(n), np.zeros(n))
         by_line = _dearest(line.cost, line.p_min, line.p_max) if len(line.from_bus) else 0.0
         return _dearest(self.grid.generator.cost, *box) + max(by_line, 0.0)
+
+
+def _lowered(grid: Grid, *, moves: bool, limit_losses: bool) -> LoweredGrid | None:
+    """The grid for the solver on the bus graph; None where the conic solver takes its place."""
+    if compilation_is_postponed():
+        return None
+    from gridveil.sectors.power.soc_graph.lowering import lower_grid
+
+    return lower_grid(grid, moves=moves, limit_losses=limit_losses)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
