@@ -88,6 +88,6 @@ def test_only_what_an_extra_brings_is_told(monkeypatch):
     with pytest.raises(InputError, match=r"pip install 'gridveil\[series\]'"):
         require("json", "pandas", extra="series")
     with pytest.raises(InputError, match="pandas is not installed"):
-        optional_package("pandas.core")
+        optional_package("pandas")
     assert told_of(ImportError("gone", name="pandas.core")) is not None
     assert told_of(ImportError("a bug of ours", name="gridveil.no_such")) is None

@@ -102,6 +102,15 @@ def test_licences_are_judged(licence, free):
     assert bool(script("release_check").FREE.search(licence)) is free
 
 
+def test_packages_that_the_audit_skipped_are_not_called_clean():
+    verdict = script("release_check").audit_verdict
+    clean, skipped = {"name": "a", "vulns": []}, {"name": "b", "skip_reason": "not found"}
+    assert verdict([clean]) == "pip-audit: no known vulnerabilities in 1 packages"
+    assert "NOT audited" in verdict([clean, skipped])
+    with pytest.raises(SystemExit, match="known vulnerabilities in c"):
+        verdict([clean, skipped, {"name": "c", "vulns": [{"id": "X"}]}])
+
+
 def test_the_table_of_environments_shows_what_could_not_be_measured():
     module = script("environments")
     row = module.Environment(

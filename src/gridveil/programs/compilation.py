@@ -7,12 +7,14 @@ solvers instead: ``postpone_compilation``. Importing this module does not load n
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import gridveil
 
-KERNELS = ("ipm.run-*.nbc", "interior_point.*.nbc")
-"""One compiled kernel of the solver, and one of the relaxation."""
+_PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}"
+KERNELS = (f"ipm.run-*.{_PYTHON}.*nbc", f"interior_point.*.{_PYTHON}.*nbc")
+"""One compiled kernel of the solver, and one of the relaxation, of this version of Python."""
 
 _postponed = False
 
