@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from gridveil.solvers.backend import Answer, Backend
 from gridveil.solvers.solves import Solves
 
 Row = list[float]
+
+# A shell ignores Ctrl-C in what it starts in the background, and processes inherit that: tests that interrupt would hang.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def data_folder() -> Path:

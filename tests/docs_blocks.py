@@ -25,6 +25,7 @@ REASONS = {
     "needs a cluster",
     "needs a GPU",
     "needs a PyPSA network with snapshots",
+    "needs a container engine",
     "takes hours",
 }
 MARK = re.compile(r"<!-- (not run|file|exit code|output|not compared)(?:: ?| |)(.*?) ?-->")

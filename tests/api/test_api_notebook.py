@@ -195,7 +195,7 @@ def test_a_failed_release_keeps_the_draw_that_was_paid_for(two_bus, monkeypatch)
     [
         ({"beta": 0.01}, "beta must be text"),
         ({"beta": "1%", "alpha": 0.1}, "has no unit: 0.1 means 10 MVA"),
-        ({"beta": "1%", "method": "magic"}, "choose one of auto, bisection"),
+        ({"beta": "1%", "method": "magic"}, "known are auto, bisection"),
         ({"beta": "1%", "epsilon": -1}, "epsilon"),
         ({"beta": "1%", "cost_target": "forecast"}, "forecast"),
         ({"beta": "1%", "cost_target": "forecast", "forecast_cost": 0.0}, "beta as an amount"),

@@ -191,3 +191,13 @@ def test_an_interrupt_is_not_lost_in_a_failed_solve():
     with pytest.raises(KeyboardInterrupt), InterruptWatch(n_x=1, n_g=1, n_p=1).watching():
         signal.raise_signal(signal.SIGINT)
         raise RuntimeError("a solve that failed")
+
+
+def test_an_ignored_interrupt_stays_ignored_in_a_solve():
+    """A shell ignores Ctrl-C in background jobs: it must not end one that happens to be inside a solve."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with InterruptWatch(n_x=1, n_g=1, n_p=1).watching():
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)

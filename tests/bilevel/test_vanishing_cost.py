@@ -101,7 +101,7 @@ def test_a_program_refuses_starts_and_typical_data_of_the_wrong_size():
         difference(smoothed_cost=ca.MX.sym("y", 2))
 
 
-@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("method", list(Method))
 @pytest.mark.parametrize(("alpha", "seed", "cause"), [(1.0, 133, "no high point"), (1.0, 100, "no bracket")])
 def test_gas_releases_that_used_to_fail(method, alpha, seed, cause):
     """GasLib-40: Ipopt cycles at the kink of |q|; or all demands near the noisy ones cost nothing."""

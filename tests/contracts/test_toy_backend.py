@@ -71,7 +71,7 @@ def built(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("method", list(Method))
 def test_a_repair_with_a_backend_from_outside(built, method):
     case = load_case("veil9")
     model = build_model(case.network)
@@ -94,5 +94,5 @@ def test_what_it_does_not_accept_is_solved_by_ipopt(built):
 def test_a_name_is_given_once_and_must_be_known(built):
     with pytest.raises(InputError, match="'toy' already"):
         register_backend(TOY, BACKENDS["ipopt"])
-    with pytest.raises(InputError, match="no backend 'abacus'; known are structured, ipopt, toy"):
+    with pytest.raises(InputError, match="no solver 'abacus'; known are structured, ipopt, toy"):
         backend_for(build_model(load_case("veil2").network), "abacus")

@@ -8,6 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from gridveil.core.band import Tolerance
+from gridveil.core.choices import CostTargetMode
 from gridveil.privacy import mechanisms
 from gridveil.privacy.mechanisms.exact_sampling import SystemEntropy
 from gridveil.privacy.mechanisms.mechanism import Mechanism
@@ -73,3 +75,40 @@ def test_a_release_can_name_it(staircase):
     )
     assert made.status == "verified"
     assert made.card["mechanisms"][0]["name"] == "staircase"
+
+
+def test_its_card_says_that_nobody_audited_it(staircase):
+    import gridveil
+
+    case = gridveil.load("veilgas")
+    made = case.release(epsilon=1, alpha="0.5kg/s", beta="5%", seed=1, mechanism="staircase", cost_target="derived")
+    assert made.card["mechanisms"][0]["provided_by"] == "code that the curator registered"
+    assert made.card["assumptions"][0].endswith("gridveil neither wrote nor audited it")
+    own = case.release(epsilon=1, alpha="0.5kg/s", beta="5%", seed=1, cost_target="derived").card
+    assert "provided_by" not in own["mechanisms"][0] and "audited" not in str(own["assumptions"])
+
+
+def test_one_that_states_a_smaller_loss_than_was_asked_for_is_refused_before_the_charge(monkeypatch, tmp_path):
+    """The ledger is charged with what a mechanism states, so it must state what the user asked for."""
+    from gridveil.core.errors import InputError
+    from gridveil.sectors.registry import load_case
+    from gridveil.service.account import LedgerAccount
+    from gridveil.service.budget import ledger_of
+    from gridveil.service.release import make_release
+    from gridveil.service.settings import CostTargetSettings, ReleaseSettings
+
+    monkeypatch.setitem(
+        mechanisms.MECHANISMS, "cheap", lambda field, epsilon, alpha, entropy: Staircase(epsilon / 2, alpha, entropy)
+    )
+    case = load_case("veilgas")
+    ledger = ledger_of(case, alpha="0.5kg/s", cap="3", path=tmp_path / "gas.ledger")
+    settings = ReleaseSettings(
+        epsilon="1",
+        alpha="0.5kg/s",
+        beta=Tolerance.parse("5%"),
+        target=CostTargetSettings(mode=CostTargetMode.DERIVED),
+        mechanism="cheap",
+    )
+    with pytest.raises(InputError, match="'cheap' promises another ε or α"):
+        make_release(case, settings, LedgerAccount(ledger))
+    assert ledger.history().charges == ()

@@ -226,7 +226,7 @@ def solve(case: Case, solver: Solver = Solver.STRUCTURED) -> Answer:
     return Solves(backend_for(model, solver)).afresh(model.layout.to_program(case.values.reveal()))
 
 
-@pytest.mark.parametrize("solver", Solver)
+@pytest.mark.parametrize("solver", list(Solver))
 def test_it_is_read_and_solved(water, source, solver):
     case = load_case(source)
     assert sector_of(case.network) is water and isinstance(case.network, WaterNetwork)

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -254,8 +255,6 @@ def test_wrong_places_are_explained(book: Ledger, tmp_path: Path) -> None:
         Ledger.open(tmp_path)
     with pytest.raises(InputError, match="purpose must be one line"):
         pay(book, purpose="two\nlines")
-    with patch.object(ledger_disk, "fcntl", None), pytest.raises(InputError, match="Windows"):
-        pay(book)
 
 
 def test_a_unit_is_never_mixed_with_another(book: Ledger) -> None:
@@ -590,6 +589,35 @@ def test_macos_syncs_through_the_cache_of_the_drive(book: Ledger) -> None:
     ):
         pay(book)
     assert locks.calls == 2
+
+
+@pytest.fixture
+def windows() -> Iterator[None]:
+    """No flock, as on Windows, and no folder that can be opened; portalocker locks."""
+    pytest.importorskip("portalocker")
+    with patch.multiple(ledger_disk, fcntl=None, WINDOWS=True):
+        yield
+
+
+@pytest.mark.usefixtures("windows")
+def test_windows_charges_and_locks_by_its_library(tmp_path: Path) -> None:
+    import portalocker
+
+    book = make(tmp_path / "ledger")
+    real, states = os.write, []
+
+    def probe(descriptor: int, data: bytes) -> int:
+        with book.path.open("rb") as other, suppress(portalocker.AlreadyLocked):
+            portalocker.lock(other, portalocker.LOCK_EX | portalocker.LOCK_NB)
+            states.append("free")
+        return real(descriptor, data)
+
+    with patch.object(ledger_disk.os, "write", probe):
+        charge = pay(book)
+    assert states == [], "the ledger was written without its lock"
+    assert Ledger.open(book.path).charges == (charge,)
+    with book.path.open("rb") as other:
+        portalocker.lock(other, portalocker.LOCK_EX | portalocker.LOCK_NB)
 
 
 # --- several writers --------------------------------------------------------------------------------------------------

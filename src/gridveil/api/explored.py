@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from gridveil.api.html import grid_html
+from gridveil.core.extras import require
 from gridveil.report.explore_figure import explore_figure
 from gridveil.report.explore_table import HEADINGS, text_rows
 from gridveil.study.explore import Exploration
@@ -26,6 +27,7 @@ class ExploreResult:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per setting; columns such as ``distance_released_mean``."""
+        require("pandas")
         import pandas as pd
 
         rows = []
@@ -44,6 +46,7 @@ class ExploreResult:
 
     def plot(self) -> Figure:
         """Draw distance and cost error against privacy."""
+        require("matplotlib")
         return explore_figure(self.exploration)
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from gridveil.core.extras import require
 from gridveil.core.secret import SecretField
 from gridveil.sectors.case import Network
 from gridveil.sectors.registry import sector_of
@@ -20,6 +21,7 @@ def demand_frame(network: Network, field: SecretField, **columns: NDArray[Any]) 
 
     A single group has no prefix.
     """
+    require("pandas")
     import pandas as pd
 
     if field.parts:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from gridveil.core.choices import Names
 from gridveil.core.errors import InputError
+from gridveil.core.extras import optional_package
 from gridveil.sectors.case import Case, Network
-from gridveil.sectors.power.pypsa_files import folder_of_network, optional_package
+from gridveil.sectors.power.pypsa_files import folder_of_network
 from gridveil.sectors.registry import load_case, sector_of, write_network
 
 PANDAPOWER, PYPSA = "pandapower", "pypsa"

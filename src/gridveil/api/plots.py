@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.run import ON_THE_PATH
+from gridveil.core.extras import require
 from gridveil.report.layout import graph_layout
 from gridveil.report.style import PAPER, QUIET, Role, figure_style
 from gridveil.sectors.case import Network
@@ -138,6 +139,7 @@ class CuratorPlots:
 @contextmanager
 def _drawing(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
     """Return the given axes, or new ones of this size (inches) in gridveil's style that a notebook will display."""
+    require("matplotlib")
     import matplotlib.pyplot as plt
 
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]  # loads the backend, which turns interaction on; within the style that would be undone

@@ -9,7 +9,6 @@ from gridveil.api.choices import choose
 from gridveil.api.html import facts_html, facts_text
 from gridveil.core.choices import Formulation
 from gridveil.core.errors import NoReleaseError
-from gridveil.core.methods import Solver
 from gridveil.privacy.curator import Curator, CuratorSolution
 from gridveil.sectors.case import Case, Network
 from gridveil.sectors.registry import sector_of
@@ -93,8 +92,8 @@ class SolveResult:
         return facts_html(f"Optimal flow of {self.case}", self._facts(), SECRET_NOTE if self.secret else "")
 
 
-def solve_case(case: Case, formulation: Formulation | str, solver: Solver | str, *, secret: bool) -> SolveResult:
+def solve_case(case: Case, formulation: Formulation | str, solver: str, *, secret: bool) -> SolveResult:
     """Solve O at a case's own demands; ``secret`` states whether these are true demands."""
     form = choose(Formulation, formulation, "the formulation")
-    solution = Curator(case).optimum(formulation=form, solver=choose(Solver, solver, "the solver").value)
+    solution = Curator(case).optimum(formulation=form, solver=solver)
     return SolveResult(case=case.name, network=case.network, formulation=form, secret=secret, solution=solution)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from gridveil.core.extras import is_installed
 
 WORKER = "gridveil.benchmark.worker"
 
@@ -60,7 +61,10 @@ def supervise(command: Sequence[str], limit: float | None, errors: Path) -> Proc
 def stop(process: subprocess.Popen[bytes]) -> None:
     """Kill a process that leads its own group, and the group with it, if it still runs."""
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:  # Windows has no groups
+            process.kill()
         process.wait()
 
 
@@ -76,5 +80,9 @@ def peak_mb(pid: int | None = None) -> float | None:
                 return int(line.split()[1]) / 1024
     if pid is not None:
         return None
+    if not is_installed("resource"):  # Windows
+        return None
+    import resource
+
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gridveil.core.errors import InputError
+from gridveil.core.extras import optional_package
 from gridveil.programs import ParametricProgram
 
 if TYPE_CHECKING:
@@ -255,8 +255,4 @@ def _products(matrix: sparse.sparray, variables: Sequence[Expr]) -> list[Expr]:
 
 
 def _scip() -> ModuleType:
-    try:
-        import pyscipopt
-    except ImportError:
-        raise InputError("the exact baseline needs the solver SCIP; install the package pyscipopt") from None
-    return pyscipopt
+    return optional_package("pyscipopt")

@@ -43,7 +43,7 @@ def repair(
     layout: DataLayout,
     noisy: NoisyData,
     target: CostTarget,
-    method: str | Method = Method.AUTO,
+    method: str = Method.AUTO,
     *,
     for_readers: bool = False,
 ) -> ReleasedData:
@@ -71,7 +71,7 @@ def repair(
 
 
 def _checked_result(
-    backend: Backend, data: Vector, target: CostTarget, method: str | Method
+    backend: Backend, data: Vector, target: CostTarget, method: str
 ) -> tuple[BilevelResult, CheckedCost | None]:
     """Run the method; where readers find optima outside the band, run it again in a band narrower by as much.
 

@@ -13,6 +13,7 @@ import typer
 from gridveil.cli.options import JsonOption, split_list
 from gridveil.cli.output import announce_compilation, make_folder, note, show_rows
 from gridveil.core.choices import BatchEngine
+from gridveil.core.extras import require
 from gridveil.core.methods import Solver
 
 
@@ -82,6 +83,7 @@ def bench(
         cold=cold,
     )
     if out is not None:
+        require("matplotlib")
         make_folder(out)
     if settings.compiled_code:
         announce_compilation(Solver.STRUCTURED)

@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
+from gridveil.cli.compile_command import solver_now
 from gridveil.cli.options import (
     CaseArgument,
     GasOptions,
     JsonOption,
-    SolverOption,
+    SolverNowOption,
 )
-from gridveil.cli.output import announce_compilation, show, step
+from gridveil.cli.output import show, step
 from gridveil.cli.progress import progress
 from gridveil.core.choices import Formulation
 from gridveil.core.errors import InputError
-from gridveil.core.methods import Solver
 
 NOT_SOLVED = 3
 
@@ -49,7 +49,7 @@ def solve(
     formulation: Annotated[
         Formulation, typer.Option(help="AC: Model 1 of the paper. DC: lossless approximation.")
     ] = Formulation.AC,
-    solver: SolverOption = Solver.STRUCTURED,
+    solver: SolverNowOption = None,
     solver_log: Annotated[
         bool,
         typer.Option("--solver-log", help="Show the solver's own output, which reveals parts of the true demands."),
@@ -78,12 +78,10 @@ def solve(
         refuse_ending(out)
     step(f"reading {case}")
     loaded = load_case(case, gas.boundary)
-    announce_compilation(solver)
+    chosen = solver_now(solver, loaded.network)
     with progress(f"solving {loaded.name}"):
         step("building the program and solving it at the demands of the file")
-        solution = Curator(loaded).optimum(
-            formulation=formulation, solver=solver.value, verbose=solver_log and not as_json
-        )
+        solution = Curator(loaded).optimum(formulation=formulation, solver=chosen, verbose=solver_log and not as_json)
     sector = sector_of(loaded.network)
     report: dict[str, object] = {
         "case": loaded.name,

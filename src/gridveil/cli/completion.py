@@ -23,6 +23,27 @@ def complete_preset(incomplete: str) -> list[str]:
     return [name for name in PRESETS if name.startswith(incomplete)]
 
 
+def complete_method(incomplete: str) -> list[str]:
+    """Complete the names of methods, plug-ins' included."""
+    from gridveil.bilevel.methods import method_names
+
+    return [name for name in method_names() if name.startswith(incomplete)]
+
+
+def complete_solver(incomplete: str) -> list[str]:
+    """Complete the names of solvers, plug-ins' included."""
+    from gridveil.solvers.registry import backend_names
+
+    return [name for name in backend_names() if name.startswith(incomplete)]
+
+
+def complete_mechanism(incomplete: str) -> list[str]:
+    """Complete the names of mechanisms, plug-ins' included."""
+    from gridveil.privacy.mechanisms import mechanism_names
+
+    return [name for name in mechanism_names() if name.startswith(incomplete)]
+
+
 def _files(incomplete: str) -> list[str]:
     typed, slash, start = incomplete.rpartition("/")
     folder = Path(typed + slash) if slash else Path()

@@ -20,6 +20,7 @@ from gridveil.cli.output import announce_compilation, print_result, show, show_r
 from gridveil.cli.progress import progress
 from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
+from gridveil.core.extras import require
 from gridveil.core.methods import Method, Solver
 from gridveil.study.choices import DemandSource
 
@@ -41,8 +42,8 @@ def explore(
         typer.Option(help="Total of simulated demands as a share of capacity. [default: 0.5; gas: 0.9]"),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the page, figure and table.")] = None,
-    method: MethodOption = Method.AUTO,
-    solver: SolverOption = Solver.STRUCTURED,
+    method: MethodOption = "auto",
+    solver: SolverOption = "structured",
     batch: Annotated[
         BatchEngine, typer.Option(help="Solve all runs together: on a gpu or by native code; structured: one by one.")
     ] = BatchEngine.STRUCTURED,
@@ -71,13 +72,15 @@ def explore(
         refuse_true_demands,
     )
 
+    if out is not None:
+        require("matplotlib")
     grid = ExploreGrid(
         alphas=split_list(alpha),
         epsilons=split_list(epsilon),
         betas=split_list(beta),
         seeds=seeds,
-        method=method,
-        solver=solver,
+        method=Method(method),
+        solver=Solver(solver),
     )
     if demands is DemandSource.TRUE:
         refuse_true_demands(grid)

@@ -11,6 +11,7 @@ from gridveil.cli.options import JsonOption
 from gridveil.cli.output import note, show, step
 from gridveil.cli.progress import progress
 from gridveil.core.choices import BatchEngine, Outages, TableLayout
+from gridveil.core.extras import require
 
 
 def generate(
@@ -47,6 +48,7 @@ def generate(
 
     Example: gridveil generate released --scenarios 10000 --loads lognormal:5% --outages n-1 --out data
     """
+    require("pyarrow", extra="generate")
     from gridveil.service.data_set import DataSetRequest, make_data_set
 
     request = DataSetRequest(

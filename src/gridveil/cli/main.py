@@ -15,10 +15,12 @@ from gridveil import __version__
 from gridveil.cli.app_commands import app as app_command
 from gridveil.cli.bench_commands import bench
 from gridveil.cli.case_commands import inspect, solve
+from gridveil.cli.compile_command import compile_kernels
 from gridveil.cli.explore_commands import explore
 from gridveil.cli.generate_commands import generate
 from gridveil.cli.options import with_shared_options
 from gridveil.cli.output import OutputMode, console, output_mode, set_output_mode, show, warn
+from gridveil.cli.plugin_command import list_plugins
 from gridveil.cli.privacy_commands import audit, ledger_create, ledger_show
 from gridveil.cli.quick_options import QuickCommand, QuickGroup
 from gridveil.cli.release_commands import release
@@ -26,6 +28,7 @@ from gridveil.cli.study_commands import study_app
 from gridveil.cli.study_output_commands import register as register_study_output
 from gridveil.cli.verify_commands import verify
 from gridveil.core.errors import GridveilError, InputError
+from gridveil.core.extras import told_of
 
 BUG = 1
 WIDEST_HELP = 110  # columns
@@ -62,6 +65,8 @@ def root(
 
 for command in (inspect, solve, explore, release, verify, generate, audit, bench):
     app.command(cls=QuickCommand)(with_shared_options(command))
+app.command("compile", cls=QuickCommand)(with_shared_options(compile_kernels))
+app.command("plugins", cls=QuickCommand)(with_shared_options(list_plugins))
 app.command("app", cls=QuickCommand)(with_shared_options(app_command))
 ledger_app.command("show", cls=QuickCommand)(with_shared_options(ledger_show))
 ledger_app.command("create", cls=QuickCommand)(with_shared_options(ledger_create))
@@ -86,6 +91,9 @@ def main() -> None:
         )
         _fail(problem, InputError.exit_code, as_json)
     except Exception as error:
+        missing = told_of(error) if isinstance(error, ImportError) else None
+        if missing:
+            _fail(missing, InputError.exit_code, as_json)
         if as_json and hasattr(error, "format_message"):  # a wrong option or command, which typer would have printed
             _fail(error.format_message(), InputError.exit_code, as_json)
         _fail(_bug_words(error), BUG, as_json)

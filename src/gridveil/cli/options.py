@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from gridveil.cli.completion import complete_case, complete_preset
+from gridveil.cli.completion import complete_case, complete_mechanism, complete_method, complete_preset, complete_solver
 from gridveil.cli.keep_options import KeepOptions
 from gridveil.cli.output import OutputMode, set_output_mode
 from gridveil.core.choices import BatchEngine, DemandUnit, Names, Protects
 from gridveil.core.errors import InputError
-from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
     from gridveil.sectors.gas.boundary import GasBoundary
@@ -28,8 +27,16 @@ CaseArgument = Annotated[
         help="Path of a case file, or a built-in name such as veil9.", metavar="CASE", autocompletion=complete_case
     ),
 ]
-SolverOption = Annotated[
-    Solver, typer.Option("--solver", help="structured (AC power, with Ipopt as fallback) or ipopt.")
+SOLVER_HELP = "structured (AC power, with Ipopt as fallback), ipopt, or a plug-in's."
+SolverOption = Annotated[str, typer.Option("--solver", help=SOLVER_HELP, autocompletion=complete_solver)]
+SolverNowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--solver",
+        help=SOLVER_HELP,
+        show_default="structured; ipopt for small networks while nothing is compiled",
+        autocompletion=complete_solver,
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
 QuietOption = Annotated[
@@ -67,7 +74,22 @@ NamesOption = Annotated[
     Names | None,
     typer.Option("--names", help="Names of buses and loads: keep publishes them; else numbers take their place."),
 ]
-MethodOption = Annotated[Method, typer.Option("--method", help="How the bilevel problem is solved.")]
+MethodOption = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="How the bilevel problem is solved: auto, bisection, or a plug-in's.",
+        autocompletion=complete_method,
+    ),
+]
+MechanismOption = Annotated[
+    str,
+    typer.Option(
+        "--mechanism",
+        help="Noise on single values: laplace, or a plug-in's, which the card then names as not audited.",
+        autocompletion=complete_mechanism,
+    ),
+]
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", help="Name of the data set, if the network alone does not identify it.")
 ]

@@ -92,12 +92,12 @@ def stage(message: str) -> None:
         note(f"{message} ({seconds_since_start():.1f} s)")
 
 
-def announce_compilation(solver: Solver) -> None:
+def announce_compilation(solver: str) -> None:
     """Announce the compilation at the very first use, which takes about a minute."""
-    from gridveil.solvers.structured.warm_up import compiled_before
+    from gridveil.programs.compilation import compiled_before
 
-    if solver is Solver.STRUCTURED and not compiled_before():
-        note("compiling the structured solver, once, for about a minute (--solver ipopt avoids it)")
+    if solver == Solver.STRUCTURED and not compiled_before():
+        note("compiling the structured solver, once, for about a minute")
 
 
 def show(report: Mapping[str, object], as_json: bool, title: str) -> None:

@@ -34,8 +34,8 @@ def audit(
     alpha: Annotated[str, typer.Option(help="The α to audit, such as 10MVA or 0.1pu.")] = DEFAULT_ALPHA,
     beta: Annotated[str, typer.Option(help="Largest deviation of the optimal cost from its target.")] = DEFAULT_BETA,
     cost_target: Annotated[CostTargetMode, typer.Option(help="The cost target to audit.")] = CostTargetMode.PRIVATE,
-    method: MethodOption = Method.AUTO,
-    solver: SolverOption = Solver.STRUCTURED,
+    method: MethodOption = "auto",
+    solver: SolverOption = "structured",
     draws: Annotated[int, typer.Option(help="Number of draws for the goodness-of-fit test.")] = 1_000_000,
     runs: Annotated[int, typer.Option(help="Number of releases from each of two neighbouring data sets.")] = 2500,
     released: Annotated[
@@ -67,8 +67,8 @@ def audit(
         alpha=alpha,
         beta=Tolerance.parse(beta),
         target=CostTargetSettings(mode=cost_target),
-        method=method,
-        solver=solver,
+        method=Method(method),
+        solver=Solver(solver),
         secrets=stated_secrets(secret),
     )
     loaded = with_secrets(load_case(case, gas.boundary, sites=sites_rule(sites)), settings.secrets)
@@ -80,7 +80,7 @@ def audit(
         report |= audit_release(loaded, settings, runs=runs, public_values=public, advance=advance)
     if released:
         step("attacking the release")
-        report["attacks"] = attack_release(loaded, case, released, solver.value)
+        report["attacks"] = attack_release(loaded, case, released, solver)
     show({"case": loaded.name, "passed": passed(report)} | report, as_json, case)
     if not passed(report):
         raise typer.Exit(1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gridveil.cli.compile_command import solver_now
 from gridveil.cli.keep_options import KeepOptions, beta_and_kept
 from gridveil.cli.options import (
     CaseArgument,
@@ -14,12 +16,13 @@ from gridveil.cli.options import (
     GasOptions,
     JsonOption,
     LedgerOption,
+    MechanismOption,
     MethodOption,
     NamesOption,
     SecretOption,
     SeriesOptions,
     SitesOption,
-    SolverOption,
+    SolverNowOption,
     TimeLimitOption,
     YesOption,
     case_options,
@@ -27,6 +30,7 @@ from gridveil.cli.options import (
 )
 from gridveil.core.choices import DEFAULT_ALPHA, DEFAULT_BETA, DEFAULT_EPSILON, CostTargetMode, DemandBounds
 from gridveil.core.errors import InputError
+from gridveil.core.extras import require
 from gridveil.core.methods import Method, Solver
 
 if TYPE_CHECKING:
@@ -60,8 +64,8 @@ def release(
             show_default=DEFAULT_BETA,
         ),
     ] = None,
-    method: MethodOption = Method.AUTO,
-    solver: SolverOption = Solver.STRUCTURED,
+    method: MethodOption = "auto",
+    solver: SolverNowOption = None,
     demand_bounds: Annotated[DemandBounds, typer.Option(help="Bounds on released active demands.")] = DemandBounds.NONE,
     cost_target: Annotated[
         CostTargetMode | None,
@@ -104,6 +108,7 @@ def release(
     title: Annotated[
         str | None, typer.Option(help="Card: name of the network. [default: that of a built-in case, none of a file]")
     ] = None,
+    mechanism: MechanismOption = "laplace",
     as_json: JsonOption = False,
     secret: SecretOption = None,
     *,
@@ -123,6 +128,7 @@ def release(
     from gridveil.cli.series_release import LedgerOptions, release_table, usual_target
     from gridveil.cli.single_release import check_release, release_one
     from gridveil.core.secret_choice import demand_alpha
+    from gridveil.privacy.mechanisms import LAPLACE
     from gridveil.sectors.registry import load_case
     from gridveil.service.guards import refuse_wrong_units
     from gridveil.service.kept import groups_of
@@ -133,6 +139,8 @@ def release(
     from gridveil.service.settings import CostTargetSettings, ReleaseSettings
 
     # Invalid settings are reported before anything is read, written or charged.
+    if series.file is not None:
+        require("pandas", "pyarrow", extra="series")
     if cost_target is CostTargetMode.PUBLIC:
         raise InputError(
             "a public cost target must be declared: use --declare-cost-public instead of --cost-target public"
@@ -151,19 +159,24 @@ def release(
         beta=tolerance,
         target=target,
         seed=seed,
-        method=method,
-        solver=solver,
+        method=Method(method),
+        solver=Solver(solver or Solver.STRUCTURED),
         demand_bounds=demand_bounds,
         time_limit=time_limit,
         secrets=secrets,
         keep=keep,
+        mechanism=mechanism,
     )
     # The name of a built-in case is public; that of a file may not be.
     network = title or (None if Path(case).exists() else case)
     publication = Publication(publisher=publisher, contact=contact, licence=licence, network=network)
     owner = load_case(case, case_options(gas, names), sites=sites_rule(sites))
     loaded = with_secrets(owner, settings.secrets)
-    prepared = prepare(PublicCase.of(loaded), solver=solver.value, bounds=demand_bounds)
+    if series.file is None:
+        settings = replace(settings, solver=solver_now(solver, loaded.network))
+    elif mechanism != LAPLACE:
+        raise InputError("--mechanism is for a single release; a series names its noise with --noise")
+    prepared = prepare(PublicCase.of(loaded), solver=settings.solver.value, bounds=demand_bounds)
     refuse_wrong_units(prepared, settings)
     groups_of(prepared.public, keep)
     money = LedgerOptions(dataset=dataset, path=ledger, budget=budget)

@@ -11,7 +11,6 @@ import typer
 
 from gridveil.cli.output import (
     INTERRUPTED,
-    announce_compilation,
     note,
     output_mode,
     print_line,
@@ -46,7 +45,6 @@ def check_release(
     from gridveil.service.budget import registered_ledger
     from gridveil.service.preflight import RUNS, preflight
 
-    announce_compilation(settings.solver)
     book = None if settings.seed is not None else registered_ledger(owner, name=money.dataset, path=money.path)
     with progress(f"simulating releases of {case.name}", RUNS) as advance:
         found = preflight(case, settings, book, cap=money.budget, prepared=prepared, runs=RUNS, advance=advance)
@@ -108,7 +106,6 @@ def release_one(
             note_guards(preflight(seen, settings, book, prepared=prepared, runs=0))
             refuse_unconfirmed(curator, prepared, settings, account, confirm, record)
         before = account.spending()
-        announce_compilation(settings.solver)
         try:
             with progress(f"releasing {case.name}"):
                 made, report = release_to_folder(

@@ -160,10 +160,11 @@ def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, st
 def _compile_once(study: Study) -> None:
     """Compile the structured solver before the workers start, so that they need not each do so."""
     from gridveil.core.methods import Solver
-    from gridveil.solvers.structured.warm_up import compiled_before, warm_up
+    from gridveil.programs.compilation import compiled_before
+    from gridveil.solvers.structured.warm_up import warm_up
 
     if study.solver is Solver.STRUCTURED and not compiled_before():
-        note("compiling the structured solver, once, for about a minute")
+        note("compiling the structured solver, once, for one to two minutes")
         warm_up()
 
 

@@ -12,7 +12,6 @@ import typer
 from gridveil.cli.options import JsonOption, split_list, with_shared_options
 from gridveil.cli.output import console, make_folder, note, output_mode, show
 from gridveil.core.errors import InputError
-from gridveil.core.methods import Method
 
 if TYPE_CHECKING:
     from gridveil.study.evaluation import Evaluation
@@ -48,7 +47,7 @@ def table(
     table_format: Annotated[TableFormat, typer.Option("--format", help="Output format.")] = TableFormat.TERMINAL,
     out: Annotated[Path | None, typer.Option(help="Output file instead of standard output.")] = None,
     method: Annotated[
-        Method | None,
+        str | None,
         typer.Option(help="Method whose runs are shown. [default: bisection, the paper's, if the store has it]"),
     ] = None,
     as_json: JsonOption = False,
@@ -65,9 +64,7 @@ def table(
 
     evaluation = read_evaluation(stores)
     numbers = list(LAYOUTS) if number.lower() == "all" else [number.upper()]
-    made = build_tables(
-        evaluation.frame, numbers, method.value if method else None, not_in_paper=evaluation.not_in_paper
-    )
+    made = build_tables(evaluation.frame, numbers, method, not_in_paper=evaluation.not_in_paper)
     if not made:
         raise InputError(f"the store has no run for table {number}; {_numbers_there(evaluation)}")
     if as_json:

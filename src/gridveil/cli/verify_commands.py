@@ -10,7 +10,6 @@ import typer
 from gridveil.cli.options import JsonOption, SolverOption
 from gridveil.cli.output import announce_compilation, print_line, show, step
 from gridveil.cli.progress import progress
-from gridveil.core.methods import Solver
 
 FAILED = 1
 WORDS = {True: "passed", False: "FAILED", None: "skipped"}
@@ -18,7 +17,7 @@ WORDS = {True: "passed", False: "FAILED", None: "skipped"}
 
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Public folder of a release, or its --out.")],
-    solver: SolverOption = Solver.STRUCTURED,
+    solver: SolverOption = "structured",
     as_json: JsonOption = False,
 ) -> None:
     """Check a released folder as an outsider: files match the card, the card holds, the cost lies in its band.
@@ -36,7 +35,7 @@ def verify(
     step(f"reading {folder}")
     announce_compilation(solver)
     with progress(f"verifying {folder}"):
-        found = verify_folder(folder, solver=solver.value, card_page=card_page)
+        found = verify_folder(folder, solver=solver, card_page=card_page)
     if as_json:
         show({"passed": found.passed, **asdict(found)}, True, "")
     else:

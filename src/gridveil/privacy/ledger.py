@@ -362,7 +362,7 @@ def _has_only_grown(descriptor: int, status: os.stat_result, seen: _Seen) -> boo
     if status.st_size < seen.view.size or (status.st_size <= seen.size and status.st_mtime_ns != seen.modified):
         return False
     end = seen.view.end
-    return os.pread(descriptor, len(end), seen.view.size - len(end)) == end
+    return disk.read_part(descriptor, seen.view.size - len(end), len(end)) == end
 
 
 def _history(view: Verified, tail: bytes) -> ChargeHistory:

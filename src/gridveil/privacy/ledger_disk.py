@@ -1,4 +1,8 @@
-"""File operations of the ledger and its register: locks, whole reads, appends and syncing to disk."""
+"""File operations of the ledger and its register: locks, whole reads, appends and syncing to disk.
+
+Linux and macOS lock by flock. Windows has no such call: there the package portalocker locks, which costs the others some
+hundredths of a second at every start and is therefore not used by them.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,20 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gridveil.core.errors import InputError
 
 try:
     import fcntl
-except ImportError:  # Windows has no flock
+except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-READ = os.O_RDONLY
-WRITE = os.O_RDWR | os.O_APPEND
+WINDOWS = os.name == "nt"
+AS_BYTES = getattr(os, "O_BINARY", 0)  # Windows would write other line ends than it was given
+READ = os.O_RDONLY | AS_BYTES
+WRITE = os.O_RDWR | os.O_APPEND | AS_BYTES
 MAKE = WRITE | os.O_CREAT
 
 
@@ -27,22 +33,20 @@ def locked(file: Path, shown: Path, flags: int) -> Iterator[int]:
 
     ``file`` is resolved, ``shown`` is the path as the user wrote it.
     """
-    if fcntl is None:
-        raise InputError(f"{shown}: the ledger needs the file locks of Linux or macOS; on Windows use WSL")
     refuse_device(file)
     try:
         held = False
         while not held:
             descriptor = os.open(file, flags, 0o666)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH if flags == READ else fcntl.LOCK_EX)
+                _lock(descriptor, shared=flags == READ)
                 # The file may have been replaced while this process waited for the lock of the old one.
                 held = is_at(file, descriptor)
                 if held:
                     yield descriptor
             finally:
                 # Closing is not enough: a child forked meanwhile by another thread would keep the lock.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                _unlock(descriptor)
                 os.close(descriptor)
     except FileNotFoundError as error:
         raise InputError(f"{shown}: there is no ledger here; create one, once per data set") from error
@@ -50,6 +54,33 @@ def locked(file: Path, shown: Path, flags: int) -> Iterator[int]:
         raise InputError(
             f"{shown}: the ledger cannot be used ({error.strerror}), so nothing may be drawn; solve this first"
         ) from error
+
+
+def _lock(descriptor: int, *, shared: bool) -> None:
+    """Wait for the lock of an open file."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        return
+    import portalocker
+
+    while True:
+        try:
+            portalocker.lock(descriptor, portalocker.LOCK_EX)  # Windows' own library knows no shared locks
+            return
+        except portalocker.AlreadyLocked:  # it gives up after ten seconds
+            continue
+        except portalocker.LockException as error:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+
+
+def _unlock(descriptor: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        return
+    import portalocker
+
+    with suppress(portalocker.LockException):  # of a file that was never locked; closing it frees the rest
+        portalocker.unlock(descriptor)
 
 
 def refuse_device(path: Path) -> None:
@@ -68,6 +99,13 @@ def read(descriptor: int, start: int = 0) -> bytes:
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         file.seek(start)
         return file.read()
+
+
+def read_part(descriptor: int, start: int, size: int) -> bytes:
+    """Read ``size`` bytes from ``start``."""
+    with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+        file.seek(start)
+        return file.read(size)
 
 
 def append(descriptor: int, data: bytes, folder: Path) -> None:
@@ -100,7 +138,9 @@ def sync(descriptor: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk."""
+    """Force the names in a folder to the disk. Windows opens no folder; its file system keeps names in a log."""
+    if WINDOWS:
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         sync(descriptor)
@@ -111,7 +151,7 @@ def sync_folder(folder: Path) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file for this user alone, as a whole: forced to disk under its name when this returns."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_BYTES, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -121,14 +161,26 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def held_folder(folder: Path) -> int | None:
-    """Take a folder for this process until the descriptor is closed or the process ends; None if another has it."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Take a folder for this process until the descriptor is closed or the process ends; None if another has it.
+
+    Windows opens no folder: there a file in it is locked.
+    """
     if fcntl is not None:
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             return None
+        return descriptor
+    import portalocker
+
+    descriptor = os.open(folder / ".held", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        portalocker.lock(descriptor, portalocker.LOCK_EX | portalocker.LOCK_NB)
+    except portalocker.LockException:
+        os.close(descriptor)
+        return None
     return descriptor
 
 

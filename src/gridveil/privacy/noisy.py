@@ -30,6 +30,8 @@ class MechanismFacts:
     """ρ of zero-concentrated differential privacy, where that is what is proved."""
     parts: tuple[PartFacts, ...] = ()
     """Where several quantities are hidden together: the noise of each; ε is then the sum of theirs."""
+    provided_by: str | None = None
+    """The package behind a mechanism that is not gridveil's own."""
 
 
 @dataclass(frozen=True, kw_only=True)

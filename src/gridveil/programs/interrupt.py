@@ -53,7 +53,8 @@ class InterruptWatch(ca.Callback):
     @contextmanager
     def watching(self) -> Iterator[None]:
         """While inside, an interrupt is remembered; on the way out it becomes a KeyboardInterrupt after all."""
-        if threading.current_thread() is not threading.main_thread():
+        in_main = threading.current_thread() is threading.main_thread()
+        if not in_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
             yield
             return
         self.interrupted = False

@@ -7,10 +7,13 @@ from importlib import resources
 from pathlib import Path
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import install_command
 from gridveil.core.text import did_you_mean
 
 PGLIB_PREFIX = "pglib_opf_"
 SHIPPED = ("veil2", "veil9")
+POWER_ENDINGS = (".m", ".raw", ".aux", ".epc", ".xiidm", ".uct")
+"""Of files that no plug-in is asked about: formats of power networks alone."""
 
 
 def resolve_case(source: str) -> Path:
@@ -26,6 +29,17 @@ def resolve_case(source: str) -> Path:
     raise InputError(
         f"{source}: no such file or folder; check the path, or name a built-in case such as veil9{did_you_mean(source, known)}"
     )
+
+
+def is_plainly_power(source: str) -> bool:
+    """Whether a source is a power network by its name alone, so that no plug-in needs to be looked for."""
+    path = Path(source)
+    if path.exists():
+        return path.suffix in POWER_ENDINGS
+    try:
+        return resolve_case(source).exists()
+    except InputError:
+        return False
 
 
 def pglib_folder() -> Path | None:
@@ -49,7 +63,7 @@ def _pglib_file(name: str) -> Path:
     if folder is None:
         raise InputError(
             f"{name}: no such file, and not a built-in case ({', '.join(SHIPPED)}); "
-            f"for the PGLib cases install gridveil[cases]{did_you_mean(name, SHIPPED)}"
+            f"PGLib's cases come with {install_command('cases')}{did_you_mean(name, SHIPPED)}"
         )
     stem = PGLIB_PREFIX + name.removeprefix(PGLIB_PREFIX)
     for candidate in (folder / f"{stem}.m", folder / "api" / f"{stem}.m", folder / "sad" / f"{stem}.m"):

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from gridveil.core.choices import DemandBounds, Formulation
 from gridveil.core.errors import InputError
+from gridveil.core.plugins import SECTORS as PLUG_INS
+from gridveil.core.plugins import working
 from gridveil.core.secret import Secret, SecretValues
 from gridveil.core.secret_choice import SecretChoice
+from gridveil.sectors.builtin import is_plainly_power
 from gridveil.sectors.case import Case, Network
 from gridveil.sectors.gas.sector import GAS
 from gridveil.sectors.geometry import Places
@@ -46,7 +49,8 @@ def register(sector: Sector) -> None:
 
 def sector_of(network: Network) -> Sector:
     """Find the sector of a network."""
-    found = next((sector for sector in (*SECTORS, *BY_DECLARATION) if sector.kind == network.kind), None)
+    own = next((sector for sector in (*SECTORS, *BY_DECLARATION) if sector.kind == network.kind), None)
+    found = own or next((sector for sector in working(PLUG_INS) if sector.kind == network.kind), None)
     if found is None:
         raise ValueError(f"no sector {network.kind} is registered; import the module that registers it")
     return found
@@ -91,7 +95,8 @@ def file_of(source: str) -> Path | None:
 
 def list_names() -> list[str]:
     """List the names that stand for built-in cases."""
-    return [name for sector in reversed(SECTORS) for name in sector.built_in_names()]
+    sectors = [*reversed(SECTORS), *working(PLUG_INS)]
+    return [name for sector in sectors for name in sector.built_in_names()]
 
 
 def build_model(
@@ -131,4 +136,8 @@ def describe_case(case: Case) -> dict[str, object]:
 
 
 def _sector_for(source: str) -> Sector:
-    return next(sector for sector in SECTORS if sector.recognises(source))
+    """The first sector that recognises a source; plug-ins are asked before power, which takes all that is left."""
+    own = next(sector for sector in SECTORS if sector.recognises(source))
+    if own is not POWER or is_plainly_power(source):
+        return own
+    return next((sector for sector in working(PLUG_INS) if sector.recognises(source)), own)

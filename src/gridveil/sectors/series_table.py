@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import require
 from gridveil.core.secret import SecretField, SecretValues
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
@@ -155,6 +156,7 @@ def _moments(labels: tuple[str, ...]) -> Any:
 
 def read_table(path: Path) -> pd.DataFrame:
     """Read a CSV or Parquet file; texts stay texts."""
+    require("pandas", extra="series")
     import pandas as pd
 
     suffix = path.suffix.lower()

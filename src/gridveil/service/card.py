@@ -35,6 +35,9 @@ ASSUMPTIONS = (
     "what is listed as unprotected tells nothing about the protected values",
     "nobody measures how long the curator's computation takes",
 )
+FOREIGN_MECHANISM = (
+    "the mechanism {name!r} of {package} keeps the promise that it states; gridveil neither wrote nor audited it"
+)
 WORKED_BACK = (
     "The optimal cost of the true {fields} is published exactly, because the curator declared it public. Somebody who knows "
     "all other {fields} can work the last one back from it. The noise does not prevent that."
@@ -84,7 +87,7 @@ def card(release: PublicRelease) -> dict[str, object]:
             ),
         ],
         "unprotected": unprotected(release),
-        "assumptions": list(ASSUMPTIONS),
+        "assumptions": assumptions(release),
         "cost_target": {
             "mode": target.source.value,
             "meaning": TARGET_WORDS[target.source],
@@ -158,6 +161,9 @@ def plain_words(release: PublicRelease) -> list[str]:
             f"The target lies within {release.target_error:.3g} {release.cost_unit} of the true optimal cost with a "
             "probability of about 95 %: estimated from the noise and from replicas, not proved."
         )
+    noise = release.draw.noisy.mechanism
+    if noise.provided_by is not None:
+        words.append(f"The noise comes from {noise.provided_by}, whose promise gridveil has not audited.")
     words.append("This holds under the assumptions below, and only for what is not listed as unprotected.")
     return words
 
@@ -226,6 +232,14 @@ def unprotected(release: PublicRelease) -> list[str]:
     return facts
 
 
+def assumptions(release: PublicRelease) -> list[str]:
+    """What the promise rests on; somebody else's mechanism is named."""
+    noise = release.draw.noisy.mechanism
+    if noise.provided_by is None:
+        return list(ASSUMPTIONS)
+    return [FOREIGN_MECHANISM.format(name=noise.name, package=noise.provided_by), *ASSUMPTIONS]
+
+
 def public_facts(public: PublicCase) -> list[str]:
     """What a network publishes as it is, whatever the release."""
     return [*(fact.words for fact in sector_of(public.network).public_facts), *public.unprotected]
@@ -254,4 +268,5 @@ def _mechanism(facts: MechanismFacts, base: float, unit: str, *, is_sum: bool = 
         "root_mean_square_noise": math.sqrt(facts.expected_square) * size,
         "unit": unit,
         "proof": proof_beside(facts.proof_note),
+        **({} if facts.provided_by is None else {"provided_by": facts.provided_by}),
     }

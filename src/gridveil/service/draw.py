@@ -16,7 +16,7 @@ from gridveil.core.choices import CostTargetMode
 from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretField
 from gridveil.privacy.curator import Curator
-from gridveil.privacy.mechanisms import mechanism_for
+from gridveil.privacy.mechanisms import mechanism_for, provider_of
 from gridveil.privacy.mechanisms.exact_sampling import SYSTEM_ENTROPY, EntropySource, SeededEntropy
 from gridveil.privacy.mechanisms.mechanism import Mechanism
 from gridveil.privacy.mechanisms.product import ProductNoise
@@ -134,13 +134,15 @@ def prices(field: SecretField, settings: ReleaseSettings, shares: Shares) -> tup
 
 def mechanism_of(field: SecretField, settings: ReleaseSettings, shares: Shares) -> Mechanism:
     """The noise on the values, with what sums leave of ε."""
-    return mechanism_for(
-        field,
-        epsilon=(1 - shares.cost - shares.totals) * settings.exact_epsilon,
-        alpha=alpha_of(settings, field),
-        name=settings.mechanism,
-        entropy=_entropy(settings, 0),
+    epsilon, alpha = (1 - shares.cost - shares.totals) * settings.exact_epsilon, alpha_of(settings, field)
+    mechanism = mechanism_for(
+        field, epsilon=epsilon, alpha=alpha, name=settings.mechanism, entropy=_entropy(settings, 0)
     )
+    if not field.parts and (mechanism.epsilon, mechanism.alpha) != (epsilon, alpha):
+        raise InputError(
+            f"the mechanism {settings.mechanism!r} promises another ε or α than it was asked for; report this"
+        )
+    return mechanism
 
 
 def draw_values(
@@ -162,7 +164,8 @@ def draw_values(
         price, *rest = prices(field, settings, shares)
         account.check(field, price, *rest)
         charge = account.pay(field, price, mechanism=repr(mechanism), purpose=purpose, draw=draw_id)
-    return curator.draw(mechanism, charge_id=charge)
+    noisy = curator.draw(mechanism, charge_id=charge)
+    return replace(noisy, mechanism=replace(noisy.mechanism, provided_by=provider_of(settings.mechanism)))
 
 
 def draw_total(

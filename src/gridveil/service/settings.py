@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from gridveil.bilevel.methods import method_named
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode, DemandBounds
 from gridveil.core.errors import InputError
 from gridveil.core.kept import NOTHING_KEPT, Kept
 from gridveil.core.methods import Method, Solver
 from gridveil.core.secret_choice import SecretChoice
-from gridveil.privacy.mechanisms import LAPLACE
+from gridveil.privacy.mechanisms import LAPLACE, mechanism_named
 from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
+from gridveil.solvers.registry import backend_entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,9 @@ class ReleaseSettings:
 
     def __post_init__(self) -> None:
         positive_fraction(self.epsilon, "epsilon")
+        method_named(self.method)
+        backend_entry(self.solver)
+        mechanism_named(self.mechanism)
         if self.seed is not None and self.seed < 0:
             raise InputError("a seed must be zero or a positive whole number")
         if self.time_limit is not None and not self.time_limit > 0:

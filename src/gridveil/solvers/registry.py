@@ -1,4 +1,4 @@
-"""Registry of backends: gridveil's own and registered ones."""
+"""Registry of backends: gridveil's own, registered ones and those of plug-ins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gridveil.core.errors import InputError
-from gridveil.core.methods import Solver
+from gridveil.core.plugins import BACKENDS as PLUG_INS
+from gridveil.core.plugins import found_in, plugged_in, unknown
 from gridveil.sectors.model import Model
 from gridveil.solvers.backend import Backend, Capabilities
 from gridveil.solvers.fallback import Fallback
@@ -52,12 +53,22 @@ def register_backend(name: str, entry: BackendEntry) -> None:
     BACKENDS[name] = entry
 
 
-def backend_for(model: Model, name: str | Solver, *, verbose: bool = False) -> Backend:
+def backend_entry(name: str) -> BackendEntry:
+    """Look up a backend by name."""
+    found: BackendEntry | None = BACKENDS.get(name) or plugged_in(PLUG_INS, name)
+    if found is None:
+        raise unknown("solver", name, BACKENDS, PLUG_INS)
+    return found
+
+
+def backend_names() -> list[str]:
+    """Names of all backends; none of the plug-ins is loaded for this."""
+    return list(dict.fromkeys([*BACKENDS, *found_in(PLUG_INS)]))
+
+
+def backend_for(model: Model, name: str, *, verbose: bool = False) -> Backend:
     """Build the backend of that name for a model; Ipopt's where that one does not accept the model."""
-    wanted = name.value if isinstance(name, Solver) else name
-    if wanted not in BACKENDS:
-        raise InputError(f"there is no backend {wanted!r}; known are {', '.join(BACKENDS)}")
-    entry = BACKENDS[wanted]
+    entry = backend_entry(name)
     if not entry.capabilities.accepts(model):
         entry = BACKENDS[IPOPT]
     return entry.build(model, verbose)

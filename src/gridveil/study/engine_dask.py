@@ -11,13 +11,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from gridveil import __version__
 from gridveil.core.errors import InputError
+from gridveil.core.extras import optional_package
 from gridveil.core.parallel import Failure, StateKeeper, attempt, failure_of
 from gridveil.study.outcome import TaskOutcome
 from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
@@ -86,10 +86,7 @@ def dask_engine(scheduler: str, announce: Callable[[str], None]) -> Iterator[Das
 
 def _distributed() -> ModuleType:
     """The package, loaded when it is first needed; it is not typed."""
-    try:
-        return import_module("distributed")
-    except ImportError:
-        raise InputError("the engine dask needs the package distributed; install gridveil[cluster]") from None
+    return optional_package("distributed")
 
 
 def _check_workers(client: Any, paths: list[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import require
 from gridveil.study.store import KEY, StoreSummary, read_outcomes, summarise
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Evaluation:
 
 def read_evaluation(stores: Sequence[Path]) -> Evaluation:
     """Read stores, which must not share a task: it would count twice."""
+    require("pandas")
     import pandas as pd
 
     frame = pd.concat([read_outcomes(store) for store in stores], ignore_index=True)

@@ -33,7 +33,7 @@ from gridveil.sectors.case import Case, Network
 from gridveil.sectors.model import DataLayout, Model
 from gridveil.sectors.registry import build_model, file_of, sector_of
 from gridveil.solvers.backend import Backend
-from gridveil.solvers.registry import backend_for
+from gridveil.solvers.registry import backend_entry, backend_for
 from gridveil.solvers.solves import Solves
 from gridveil.study.choices import DemandSource
 
@@ -57,6 +57,8 @@ class ExploreGrid:
         for name, values in (("alpha", self.alphas), ("epsilon", self.epsilons), ("beta", self.betas)):
             if not values:
                 raise InputError(f"no {name} to try; give at least one")
+        method_named(self.method)
+        backend_entry(self.solver)
         for alpha in self.alphas:
             refuse_bare_distance(alpha)
         for epsilon in self.epsilons:

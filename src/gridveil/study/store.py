@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import require
 from gridveil.study.outcome import TaskOutcome
 from gridveil.study.store_settings import Settings, merged_settings, settings_text
 from gridveil.study.study_file import Study
@@ -146,6 +147,7 @@ def open_store(path: Path, study: Study) -> Iterator[Store]:
 
 def read_outcomes(path: Path) -> pd.DataFrame:
     """Read all rows, one column per field of TaskOutcome, sorted by task; missing numbers are NaN."""
+    require("pandas")
     import pandas as pd
 
     with _reading(path) as connection:

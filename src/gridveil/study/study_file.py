@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from importlib import resources
 from pathlib import Path
 
+from gridveil.bilevel.methods import method_named
 from gridveil.core.errors import InputError
 from gridveil.core.methods import Method, Solver
 from gridveil.core.quantity import PER_UNIT, split_quantity
@@ -18,8 +20,9 @@ from gridveil.core.text import did_you_mean
 from gridveil.privacy.mechanisms.simulation import NoiseSites
 from gridveil.sectors.gas.boundary import preset_boundary
 from gridveil.sectors.registry import file_of
+from gridveil.solvers.registry import backend_entry
 from gridveil.study.measures import study_keep
-from gridveil.study.toml_table import TomlTable, choice, read_toml, seed
+from gridveil.study.toml_table import TomlTable, read_toml, seed
 
 DATA_VARIABLE = "GRIDVEIL_DATA"
 MOST_SEEDS = 1_000_000
@@ -125,9 +128,9 @@ def read_study(path: Path, data: Path | None = None) -> Study:
         name=_name(top),
         about=top.text("about") if top.has("about") else "",
         epsilon=top.positive("epsilon"),
-        methods=top.each("methods", lambda table, key, value: choice(table, key, value, Method)),
+        methods=top.each("methods", _method),
         seeds=top.each("seeds", seed) if top.is_list("seeds") else tuple(range(top.count("seeds", MOST_SEEDS))),
-        solver=top.choice("solver", Solver) if top.has("solver") else Solver.STRUCTURED,
+        solver=_solver(top) if top.has("solver") else Solver.STRUCTURED,
         mechanism=_mechanism(top),
         sites=top.choice("sites", NoiseSites) if top.has("sites") else NoiseSites.ALL,
         limits=_limits(top.table("limits")) if top.has("limits") else Limits(),
@@ -142,6 +145,25 @@ def read_study(path: Path, data: Path | None = None) -> Study:
         if labels.count(label) > 1:
             raise top.wrong(f"two networks have the label {label!r}; give each its own")
     return study
+
+
+def _method(table: TomlTable, key: str, value: object) -> Method:
+    return Method(_known(table, key, value, method_named))
+
+
+def _solver(table: TomlTable) -> Solver:
+    return Solver(_known(table, "solver", table.text("solver"), backend_entry))
+
+
+def _known(table: TomlTable, key: str, value: object, look_up: Callable[[str], object]) -> str:
+    """A name that gridveil or a plug-in knows."""
+    if not isinstance(value, str):
+        raise table.wrong(f"{key} must be a name, not {value!r}")
+    try:
+        look_up(value)
+    except InputError as error:
+        raise table.wrong(f"{key}: {error}") from None
+    return value
 
 
 def _folders(path: Path, data: Path | None) -> list[Path]:

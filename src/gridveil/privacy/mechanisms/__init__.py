@@ -6,6 +6,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from gridveil.core.errors import InputError
+from gridveil.core.plugins import MECHANISMS as PLUG_INS
+from gridveil.core.plugins import found_in, plugged_in, unknown
 from gridveil.core.secret import SecretField
 from gridveil.privacy.mechanisms.basis import Basis
 from gridveil.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -37,6 +39,7 @@ def _laplace(field: SecretField, epsilon: Fraction, alpha: Fraction, entropy: En
 
 
 MECHANISMS: dict[str, Make] = {LAPLACE: _laplace}
+_OWN = frozenset(MECHANISMS)
 
 
 def mechanism_for(
@@ -48,18 +51,36 @@ def mechanism_for(
     entropy: EntropySource = SYSTEM_ENTROPY,
 ) -> Mechanism:
     """Make the named mechanism for a secret field: planar for complex values, scalar for real ones. α is per unit."""
-    if name not in MECHANISMS:
-        raise InputError(f"unknown mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
     if field.parts:
         return product_for(field, epsilon=Fraction(epsilon), name=name, entropy=entropy)
-    return MECHANISMS[name](field, Fraction(epsilon), Fraction(alpha), entropy)
+    return mechanism_named(name)(field, Fraction(epsilon), Fraction(alpha), entropy)
+
+
+def mechanism_named(name: str) -> Make:
+    """Look up a mechanism by name: gridveil's own, a registered one, or a plug-in's."""
+    found: Make | None = MECHANISMS.get(name) or plugged_in(PLUG_INS, name)
+    if found is None:
+        raise unknown("mechanism", name, MECHANISMS, PLUG_INS)
+    return found
+
+
+def mechanism_names() -> list[str]:
+    """Names of all mechanisms; none of the plug-ins is loaded for this."""
+    return list(dict.fromkeys([*MECHANISMS, *found_in(PLUG_INS)]))
+
+
+def provider_of(name: str) -> str | None:
+    """Who brings a mechanism that gridveil does not: its promise is theirs, and not audited here. None for our own."""
+    if name in _OWN:
+        return None
+    return "code that the curator registered" if name in MECHANISMS else found_in(PLUG_INS)[name].package
 
 
 def product_for(
     field: SecretField, *, epsilon: Fraction, name: str = LAPLACE, entropy: EntropySource = SYSTEM_ENTROPY
 ) -> ProductNoise:
     """Make the noise of a field of several parts: ε is divided by their shares, exactly, and each has its own α."""
-    make = MECHANISMS[name]
+    make = mechanism_named(name)
     return ProductNoise(field, [make(part.field, part.share * epsilon, part.alpha, entropy) for part in field.parts])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.extras import require
 from gridveil.sectors.gas.network import GasNetwork
 from gridveil.sectors.gas.ogf import ogf_point
 from gridveil.sectors.gas.operating import PASCAL_PER_BAR
@@ -15,6 +16,7 @@ Floats = NDArray[np.float64]
 
 def public_gas_frames(network: GasNetwork) -> Frames:
     """Elements, limits and the sites of deliveries."""
+    require("pandas")
     import pandas as pd
 
     junction, name = network.junction, np.array(network.junction.id, dtype=object)
@@ -51,6 +53,7 @@ def public_gas_frames(network: GasNetwork) -> Frames:
 
 def gas_solution_frames(network: GasNetwork, x: Floats) -> Frames:
     """Operating point of the program, compressors first. Rows are numbered as in the file, from 0."""
+    require("pandas")
     import pandas as pd
 
     point = ogf_point(network, x)

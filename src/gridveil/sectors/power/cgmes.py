@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import optional_package
 from gridveil.core.graph import components
-from gridveil.sectors.power.pypsa_files import optional_package
 
 CGMES = (".zip",)
 EXTRA = "cgmes"

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.choices import Formulation
+from gridveil.core.extras import require
 from gridveil.sectors.power.network import PowerNetwork
 from gridveil.sectors.power.operating import power_state
 from gridveil.sectors.view import Frames
@@ -15,6 +16,7 @@ Floats = NDArray[np.float64]
 
 def public_power_frames(network: PowerNetwork) -> Frames:
     """Elements, limits and the sites of loads."""
+    require("pandas")
     import pandas as pd
 
     base, bus, branch, generator = network.base_mva, network.bus, network.branch, network.generator
@@ -59,6 +61,7 @@ def public_power_frames(network: PowerNetwork) -> Frames:
 
 def _public_elements(network: PowerNetwork) -> Frames:
     """Tables of DC lines, storage and compensators, of those that there are."""
+    require("pandas")
     import pandas as pd
 
     base, ids = network.base_mva, network.bus.id
@@ -125,6 +128,7 @@ def _dc_solution(network: PowerNetwork, x: Floats) -> Frames:
 
 
 def _grid_tables(network: PowerNetwork, x: Floats) -> Frames:
+    require("pandas")
     import pandas as pd
 
     grid, ids = network.grid, network.grid.bus.id

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from gridveil.core.errors import InputError
+from gridveil.core.extras import optional_package
 from gridveil.core.text import ranges
 
 DEFAULT_KV = 1.0
 NETCDF = (".nc", ".h5")
 
 Row = dict[str, str]
-
-
-def optional_package(name: str, extra: str) -> ModuleType:
-    """Import a package that only some formats need."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise InputError(f"{package} is not installed; install it with: pip install 'gridveil[{extra}]'") from None
 
 
 def rows_of(path: Path) -> Sequence[Row]:

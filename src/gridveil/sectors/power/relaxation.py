@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
 from gridveil.core.lazy import lazy_module
+from gridveil.programs.compilation import compilation_is_postponed
 from gridveil.programs.conic import Affine, BoundStatus, ConeLayout, ConicProgram, SocBound
 from gridveil.sectors.model import PricedCost
 from gridveil.sectors.power.costs import GeneratorCosts
@@ -53,19 +54,24 @@ class PowerRelaxation:
 
     def cost_bound(self, d: Floats) -> SocBound:
         """Bound O(d) from below."""
-        from gridveil.sectors.power.soc_graph.bound import cost_bound_on_graph
-
         demand, lowered = _complex(d), self._bounding_graph
         check_sites(self.grid, demand)
-        return soc_lower_bound(self.grid, demand) if lowered is None else cost_bound_on_graph(lowered, demand)
+        if lowered is None:
+            return soc_lower_bound(self.grid, demand)
+        from gridveil.sectors.power.soc_graph.bound import cost_bound_on_graph
+
+        return cost_bound_on_graph(lowered, demand)
 
     def relaxed_cost(self, d: Floats) -> float | None:
         """The relaxed cost at d as the solver on the bus graph found it; the bound where that one did not get there."""
-        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
-
         lowered = self._bounding_graph
-        solution = None if lowered is None else solve_on_graph(lowered, _complex(d))
-        return solution.value if solution is not None and solution.accurate else self.cost_bound(d).value
+        if lowered is not None:
+            from gridveil.sectors.power.soc_graph.solve import solve_on_graph
+
+            solution = solve_on_graph(lowered, _complex(d))
+            if solution.accurate:
+                return solution.value
+        return self.cost_bound(d).value
 
     def distance_bound(
         self, noisy: Floats, band: CostTarget, d_lower: Floats, d_upper: Floats, *, reached: float | None = None
@@ -74,11 +80,11 @@ class PowerRelaxation:
 
         First on the bus graph, where d has no limits and a distance that was ``reached`` is known; then by the conic solver.
         """
-        from gridveil.sectors.power.soc_graph.distance import distance_bound_on_graph
-
         demand = _complex(noisy)
         free = bool(np.all(np.isneginf(d_lower)) and np.all(np.isposinf(d_upper)))
         if reached is not None and reached > 0 and free and self._shifted_graph is not None:
+            from gridveil.sectors.power.soc_graph.distance import distance_bound_on_graph
+
             check_sites(self.grid, demand)
             found = distance_bound_on_graph(self._shifted_graph, demand, band, reached)
             if found is not None and found.status is BoundStatus.SOLVED:
@@ -100,11 +106,11 @@ class PowerRelaxation:
         return self._priced_on_graph(d, price, rough=rough) or self._priced_by_cones(d, price)
 
     def _priced_on_graph(self, d: Floats, price: float, *, rough: bool = False) -> PricedCost | None:
-        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
-
         lowered = self._priced_graph
         if lowered is None:
             return None
+        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
+
         solution = solve_on_graph(lowered, _complex(d), price, **({"gap_tolerance": ROUGH_GAP} if rough else {}))
         if not (solution.within(2 * ROUGH_GAP, 2 * ROUGH_GAP) if rough else solution.accurate):
             return None
@@ -129,21 +135,15 @@ class PowerRelaxation:
 
     @cached_property
     def _priced_graph(self) -> LoweredGrid | None:
-        from gridveil.sectors.power.soc_graph.lowering import lower_grid
-
-        return lower_grid(self.grid, moves=True, limit_losses=False)
+        return _lowered(self.grid, moves=True, limit_losses=False)
 
     @cached_property
     def _bounding_graph(self) -> LoweredGrid | None:
-        from gridveil.sectors.power.soc_graph.lowering import lower_grid
-
-        return lower_grid(self.grid, moves=False, limit_losses=True)
+        return _lowered(self.grid, moves=False, limit_losses=True)
 
     @cached_property
     def _shifted_graph(self) -> LoweredGrid | None:
-        from gridveil.sectors.power.soc_graph.lowering import lower_grid
-
-        return lower_grid(self.grid, moves=False, limit_losses=True, shifted=True)
+        return _lowered(self.grid, moves=False, limit_losses=True, shifted=True)
 
     @cached_property
     def _priced(self) -> _PricedTemplate:
@@ -159,6 +159,15 @@ class PowerRelaxation:
         box = generation_box(self.grid, np.zeros(n), np.zeros(n))
         by_line = _dearest(line.cost, line.p_min, line.p_max) if len(line.from_bus) else 0.0
         return _dearest(self.grid.generator.cost, *box) + max(by_line, 0.0)
+
+
+def _lowered(grid: Grid, *, moves: bool, limit_losses: bool, shifted: bool = False) -> LoweredGrid | None:
+    """The grid for the solver on the bus graph; None where the conic solver takes its place."""
+    if compilation_is_postponed():
+        return None
+    from gridveil.sectors.power.soc_graph.lowering import lower_grid
+
+    return lower_grid(grid, moves=moves, limit_losses=limit_losses, shifted=shifted)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -78,7 +78,8 @@ class StructuredBackend:
 
     def prepare(self) -> None:
         """Find order and fill of the network, and compile what has never been compiled: that takes a minute."""
-        from gridveil.solvers.structured.warm_up import compiled_before, warm_up
+        from gridveil.programs.compilation import compiled_before
+        from gridveil.solvers.structured.warm_up import warm_up
 
         if not compiled_before():
             warm_up()

@@ -1,30 +1,44 @@
-"""Compile everything on a network of two buses: a minute on first use ever, then a fraction of a second from disk."""
+"""Compile everything on a network of two buses: on first use ever in two processes, later from disk in a fraction of a second."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+import subprocess
+import sys
 
 import numpy as np
 
-import gridveil
+from gridveil.programs.compilation import compiled_before
 from gridveil.sectors.power.arrays import OpfArrays
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers.structured.problem import Dispatch, Nearest
 from gridveil.solvers.structured.solver import StructuredSolver
 
-KERNELS = ("ipm.run-*.nbc", "interior_point.*.nbc")
-"""One compiled kernel of the solver, and one of the relaxation."""
-
-
-def compiled_before() -> bool:
-    """Whether compiled kernels lie on disk, so that the first release need not compile them. Does not load numba."""
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR", Path(gridveil.__file__).parent))
-    return all(any(folder.rglob(pattern)) for pattern in KERNELS)
+RELAXATION = "from gridveil.solvers.structured.warm_up import warm_up_relaxation; warm_up_relaxation()"
 
 
 def warm_up() -> None:
     """Compile (or load from disk) all kernels, so that the next solve takes only its own time."""
+    beside = None if compiled_before() else subprocess.Popen([sys.executable, "-c", RELAXATION])
+    try:
+        _warm_up_solver()
+        if beside is not None:
+            beside.wait()
+        warm_up_relaxation()  # from disk by now; compiled here if the other process could not
+    finally:
+        if beside is not None:
+            beside.kill()
+            beside.wait()
+
+
+def warm_up_relaxation() -> None:
+    """The kernels of the relaxation on the bus graph alone."""
+    relaxation = build_model(load_case("veil2").network).relaxation
+    if relaxation is not None:
+        relaxation.priced_cost(np.array([0.5, 0.1]), relaxation.dearest_price)
+        relaxation.cost_bound(np.array([0.5, 0.1]))
+
+
+def _warm_up_solver() -> None:
     one, zero = np.ones(1), np.zeros(1)
     none, no_bus = np.zeros(0), np.zeros(0, np.int64)
     admittance = np.array([1 / (0.01 + 0.1j)])
@@ -71,7 +85,3 @@ def warm_up() -> None:
     dispatch = solver.solve(Dispatch(demand_p=0.5 * one, demand_q=0.1 * one))
     band = Nearest(target_p=one, target_q=zero, cost_low=0.9 * dispatch.cost, cost_high=1.1 * dispatch.cost)
     solver.solve(band, warm=dispatch.warm)
-    relaxation = build_model(load_case("veil2").network).relaxation
-    if relaxation is not None:
-        relaxation.priced_cost(np.array([0.5, 0.1]), relaxation.dearest_price)
-        relaxation.cost_bound(np.array([0.5, 0.1]))
