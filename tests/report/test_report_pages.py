@@ -80,7 +80,7 @@ class Elements(HTMLParser):
 def test_the_report_warns_in_every_section(page):
     sections = re.findall(r'<section id="(\w+)">(.*?)<h2>', page, flags=re.DOTALL)
     assert [name for name, _ in sections] == [
-        "verdict", "promise", "demands", "operation", "network", "search", "budget", "warnings",
+        "verdict", "promise", "demands", "operation", "fidelity", "network", "search", "budget", "warnings",
     ]  # fmt: skip
     assert all(SECRET in start and "SIMULATION" in start for _, start in sections)
     assert 'class="banner"' in page
@@ -209,6 +209,37 @@ def test_a_network_whose_true_optimum_is_unknown_still_gets_its_page(release, ca
     monkeypatch.setattr(Curator, "optimum", lambda *_, **__: failed)
     unsolved = replace(release, curator=replace(release.curator))  # a record that has not found the optimum yet
     assert "could not be solved" in curator_page(unsolved, case, ledger=None, places=Places())
+
+
+def test_the_card_page_shows_publisher_hashes_kept_numbers_and_secrets(release):
+    facts = card(release.public)
+    kept = {
+        "what": "zone 3", "target_is": "private", "target": {"active": 51.25, "reactive": 7.5},
+        "released": {"active": 51.5, "reactive": 7.25}, "off_by": 0.375, "at_most": 0.5, "unit": "MVA",
+    }  # fmt: skip
+    secret = {
+        "field": "cost", "privacy_unit": "one generator", "participants": 4, "epsilon": 0.25, "alpha": 2.0,
+        "unit": "$/MWh", "published_as": "a shifted curve",
+    }  # fmt: skip
+    more = {
+        "publication": {"publisher": "Ops & Co", "contact": None, "licence": "CC-BY-4.0", "network": "veil9", "date": "2026-01-02"},
+        "files": [{"file": "network.m", "bytes": 1234, "sha256": "ab" * 32}],
+        "kept": {"numbers": [kept]},
+        "secrets": [secret],
+    }  # fmt: skip
+    plain, page = card_page(facts | {"publication": {}, "files": []}), card_page(facts | more)
+    for words in ("Ops &amp; Co", "CC-BY-4.0", "ab" * 32, "51.25 MW, 7.5 MVAr", "0.375 of at most 0.5 MVA", "2 $/MWh"):
+        assert words in page and words not in plain
+    assert "Contact" not in page
+
+
+def test_the_report_compares_prices_and_zones_with_noise_alone(release, page):
+    rows = re.search(r'id="fidelity-table".*?</table>', page, flags=re.DOTALL)[0]  # type: ignore[index]
+    assert [row in rows for row in ("<td>released</td>", "<td>noise alone</td>")] == [True, True]
+    found = release.fidelity
+    assert found is not None
+    cost = found.differences[found.names.index("released")].cost_error
+    assert f'data-value="{cost}"' in rows
 
 
 def test_a_template_that_forgets_a_value_is_an_error():

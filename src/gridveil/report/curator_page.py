@@ -20,6 +20,7 @@ from gridveil.privacy.ledger import Ledger, exact_text
 from gridveil.privacy.limits import numbers_from_secret
 from gridveil.report import charts
 from gridveil.report.certificate_words import certificate_words
+from gridveil.report.fidelity_view import fidelity_view
 from gridveil.report.map_scale import colours
 from gridveil.report.network_map import draw_network
 from gridveil.report.page import render
@@ -90,6 +91,7 @@ def curator_page(release: Release, case: Case, *, ledger: Ledger | None, places:
         solved=true.converged,
         facts=shown.facts,
         tabs=tabs,
+        fidelity=fidelity_view(release),
         drawing=draw_network(shown.view, places),
         colours=colours(),
         cost_figure=cost_figure,
