@@ -110,14 +110,14 @@ def test_a_study_with_workers_and_an_exploration_use_methods_of_plug_ins(command
     study = tmp_path / "s.toml"
     study.write_text(
         'name = "t"\nepsilon = 1.0\nmethods = ["auto", "high-point", "noise-only"]\nseeds = 2\nsites = "positive"\n'
-        '[[grid]]\nalpha = [0.01]\nbeta = ["10%"]\n[[network]]\ncase = "veil9"\n'
+        '[[grid]]\nalpha = ["0.01pu"]\nbeta = ["10%"]\n[[network]]\ncase = "veil9"\n'
     )
     done = command("study", "run", study, "--store", tmp_path / "s.sqlite", "--workers", 2, "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["done"], told["verified"]) == (6, 6)
     explored = command(
-        "explore", "veil9", "--method", "high-point", "--alpha", "0.01", "--beta", "10%", "--seeds", 2, "--json"
+        "explore", "veil9", "--method", "high-point", "--alpha", "0.01pu", "--beta", "10%", "--seeds", 2, "--json"
     )
     assert explored.returncode == 0, explored.stderr
     assert json.loads(explored.stdout)["rows"][0]["verified"] == 2

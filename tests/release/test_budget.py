@@ -351,7 +351,7 @@ def test_ledger_show(cli, tmp_path):
     assert cli("ledger", "show", "veil2").code == 2
     assert again(cli, "veil2", tmp_path / "one", "--budget", "4").code == 0  # the ledger in the folder of the user
     report = json.loads(cli("ledger", "show", "veil2", "--json").out)
-    assert (report["spent"], report["cap"], report["remaining"]) == ("1", "4", "3")
+    assert (report["spent"], report["cap"], report["remaining"]) == (1, 4, 3)
     assert (report["unit"], report["draws"], len(report["charges"])) == ("MVA", 1, 1)
     assert json.loads(cli("ledger", "show", report["ledger"], "--json").out) == report
 
@@ -408,7 +408,7 @@ def test_copies_bases_folders_and_other_ledgers_give_no_fresh_budget(cli, tmp_pa
         assert not (tmp_path / "two").exists(), name
         assert "over budget" in refused.err or {"--ledger", "--budget"} & set(options), name
     report = json.loads(cli("ledger", "show", "veil9", "--json").out)
-    assert (report["spent"], report["draws"]) == ("1", 1)
+    assert (report["spent"], report["draws"]) == (1, 1)
     assert not (tmp_path / "other.ledger").exists()
 
 

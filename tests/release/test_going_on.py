@@ -26,8 +26,8 @@ PLACES = {
     "drawn, not kept": "gridveil.service.publish.store_draw",
     "values kept, no sum": "gridveil.service.draw.linear_cost",
     "sum charged, not drawn": "gridveil.privacy.curator.Curator.draw_sum",
-    "all kept, not repaired": "gridveil.service.release.repair",
-    "repaired, not written": "gridveil.service.publish._verify_written",
+    "all kept, not repaired": "gridveil.service.keeping.repair",
+    "repaired, not written": "gridveil.service.publish.verify_written",
 }
 
 
@@ -82,7 +82,7 @@ def test_a_release_that_failed_goes_on_with_another_beta(cli, tmp_path):
 )
 def test_what_binds_the_draw_cannot_change(cli, tmp_path, monkeypatch, change, told):
     with monkeypatch.context() as patch:
-        patch.setattr("gridveil.service.release.repair", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("gridveil.service.keeping.repair", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         release(cli, tmp_path / "out")
     before = spent()
     refused = release(cli, tmp_path / "out", *change)
@@ -91,7 +91,7 @@ def test_what_binds_the_draw_cannot_change(cli, tmp_path, monkeypatch, change, t
 
 def test_the_record_serves_its_own_data_alone(cli, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("gridveil.service.release.repair", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("gridveil.service.keeping.repair", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         release(cli, tmp_path / "out")
     record, draw = (tmp_path / "out" / "curator" / name for name in ("begun.json", "draw.json"))
     text, drawn = record.read_text(), draw.read_text()
@@ -116,7 +116,7 @@ def test_a_finished_folder_is_not_gone_on_with(cli, tmp_path):
 def test_python_keeps_the_draw_of_a_release_that_was_stopped(monkeypatch):
     case = gridveil.load("veil2")
     with monkeypatch.context() as patch:
-        patch.setattr("gridveil.service.release.repair", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("gridveil.service.keeping.repair", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt) as stopped:
             case.release(alpha="1MVA", beta="20%", cost_share="1/5", budget=5)
     assert "reuse=case.draws[-1]" in stopped.value.__notes__[0]
@@ -174,7 +174,7 @@ def test_two_processes_cannot_go_on_with_one_folder(cli, tmp_path, monkeypatch):
     from gridveil.service.publish import destination
 
     with monkeypatch.context() as patch:
-        patch.setattr("gridveil.service.release.repair", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("gridveil.service.keeping.repair", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         release(cli, tmp_path / "out")
     with (
         destination(tmp_path / "out", go_on=True),

@@ -307,5 +307,5 @@ def test_the_notebook_keeps_the_same_as_the_command():
     assert all(number["off_by"] <= number["at_most"] for number in numbers)
     with pytest.raises(InputError, match="differ"):
         case.release(epsilon=1, alpha="1MVA", seed=1, beta="1%", keep="cost=2%")
-    with pytest.raises(InputError, match="needs beta"):
-        case.release(epsilon=1, alpha="1MVA", seed=1, keep="total=2%")
+    usual = case.release(epsilon=1, alpha="1MVA", seed=1, keep="total=2%")
+    assert usual.summary()["beta"] == pytest.approx(0.01 * usual.summary()["cost_target"])

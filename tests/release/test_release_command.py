@@ -46,8 +46,10 @@ def test_simulation_ends_verified_and_keeps_its_cost(cli, tmp_path, seed):
     assert abs(report["cost_error"]) <= 0.01
     assert sorted(report["files"]) == [
         "curator/demands.csv", "curator/draw.json", "curator/report.html", "curator/report.json", "simulation/card.html",
-        "simulation/card.yaml", "simulation/certificate.yaml", "simulation/network.m", "simulation/proofs/planar-laplace.md",
+        "simulation/card.yaml", "simulation/certificate.yaml", "simulation/network.m", "simulation/proofs/kept-totals.md",
+        "simulation/proofs/planar-laplace.md",
         "simulation/proofs/profile.md", "simulation/proofs/release.md", "simulation/proofs/scalar-laplace.md",
+        "simulation/proofs/secrets.md",
         "simulation/registry.yaml",
     ]  # fmt: skip
     written = load_case(str(tmp_path / "out" / "simulation" / "network.m"))

@@ -166,7 +166,12 @@ def test_a_column_that_remembers_a_secret_is_noticed(cli, tmp_path, monkeypatch,
         ending(cli, one, tmp_path / str(k), monkeypatch, ALL) for k, one in enumerate((net, other_network(net)))
     )
     assert first[0].code == second[0].code == 0
-    assert [name for name in first[1] if first[1][name] != second[1][name]] == ["public/network.m"]
+    # the file itself, and the card and its page, which state the file's hash
+    assert [name for name in first[1] if first[1][name] != second[1][name]] == [
+        "public/card.html",
+        "public/card.yaml",
+        "public/network.m",
+    ]
 
 
 def test_costs_that_stay_in_the_network_stop_the_release(cli, tmp_path, monkeypatch, fixed_draws):

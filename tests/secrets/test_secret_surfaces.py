@@ -23,7 +23,7 @@ epsilon = 1.0
 methods = ["auto"]
 seeds = 1
 [[grid]]
-alpha = [1.0]
+alpha = ["1pu"]
 beta = ["1%"]
 [[network]]
 case = "veil9"
@@ -57,7 +57,10 @@ def test_demands_alone_are_released_as_they_always_were(cli, tmp_path):
     asked = ("release", "veil9", "--seed", "3", "--simulation", "-q", "--out")
     assert cli(*asked, tmp_path / "a", "--alpha", "10MVA").code == 0
     assert cli(*asked, tmp_path / "b", "--secret", "demand=10MVA").code == 0
-    first, second = ({path.name: path.read_bytes() for path in (tmp_path / name / "public").iterdir()} for name in "ab")
+    first, second = (
+        {path.name: path.read_bytes() for path in (tmp_path / name / "public").rglob("*") if path.is_file()}
+        for name in "ab"
+    )
     assert first == second and "secrets" not in yaml.safe_load(first["card.yaml"])
 
 
@@ -100,7 +103,7 @@ def test_explore_tries_multiples_of_what_is_stated(cli, tmp_path):
         "--secret",
         "cost=2$/MWh,limit=20MVA",
         "--alpha",
-        "0.5,2",
+        "0.5pu,2pu",
         "--beta",
         "1%",
         "--seeds",
@@ -111,5 +114,5 @@ def test_explore_tries_multiples_of_what_is_stated(cli, tmp_path):
     rows = json.loads(found.out)["rows"]
     assert [row["verified"] for row in rows] == [2, 2]
     assert rows[0]["distance_noisy"]["mean"] < rows[1]["distance_noisy"]["mean"]
-    simulated = cli(*asked[:4], "--alpha", "1", "--beta", "1%", "--seeds", "1", "--demands", "simulated", "--json")
+    simulated = cli(*asked[:4], "--alpha", "1pu", "--beta", "1%", "--seeds", "1", "--demands", "simulated", "--json")
     assert simulated.code == 0 and json.loads(simulated.out)["rows"][0]["verified"] == 1, simulated.err

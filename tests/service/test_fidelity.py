@@ -121,4 +121,4 @@ def test_it_is_found_after_the_public_folder_is_complete_and_stays_on_the_curato
     assert complete == [True]
     report = json.loads((tmp_path / "curator" / "report.json").read_text())
     assert set(report["curator"]["fidelity"]) >= {"released", "noisy", "highpoint", "outages", "notes"}
-    assert all("fidelity" not in path.read_text() for path in (tmp_path / "public").iterdir())
+    assert all("fidelity" not in path.read_text() for path in (tmp_path / "public").iterdir() if path.is_file())

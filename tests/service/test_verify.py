@@ -74,8 +74,10 @@ def test_a_release_is_verified_without_the_curators_state(cli, folder):
     )  # fmt: skip
     assert len(stated["date"]) == len("2026-01-01")
     assert {one["file"] for one in card["files"]} == {
-        "certificate.yaml", "network.m", "registry.yaml", "proofs/planar-laplace.md", "proofs/profile.md", "proofs/release.md",
+        "certificate.yaml", "network.m", "registry.yaml", "proofs/kept-totals.md",
+        "proofs/planar-laplace.md", "proofs/profile.md", "proofs/release.md",
         "proofs/scalar-laplace.md",
+        "proofs/secrets.md",
     }  # fmt: skip
     assert all((folder / one["proof"]).is_file() for one in card["mechanisms"])
     shown = cli("verify", folder)

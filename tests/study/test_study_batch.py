@@ -31,7 +31,9 @@ def rows_of(study, path, engine):
 
 def test_rows_of_a_study_are_those_of_worker_processes(tmp_path):
     """Power networks in batches, a gas network one by one."""
-    study = read_study(write_study(tmp_path / "s.toml", networks=("veil9", "veilgas"), alpha=[0.1], seeds=[0, 1, 2]))
+    study = read_study(
+        write_study(tmp_path / "s.toml", networks=("veil9", "veilgas"), alpha=["0.1pu"], seeds=[0, 1, 2])
+    )
     expected = rows_of(study, tmp_path / "local.sqlite", LocalEngine(workers=1))
     found = rows_of(study, tmp_path / "batch.sqlite", NATIVE)
     assert list(found.index) == list(expected.index) and found["verified"].equals(expected["verified"])
@@ -43,7 +45,7 @@ def test_rows_of_a_study_are_those_of_worker_processes(tmp_path):
 
 
 def test_a_network_that_cannot_be_prepared_fails_in_its_rows(tmp_path, monkeypatch):
-    study = read_study(write_study(tmp_path / "s.toml", networks=("veil9",), alpha=[0.1], seeds=[0, 1]))
+    study = read_study(write_study(tmp_path / "s.toml", networks=("veil9",), alpha=["0.1pu"], seeds=[0, 1]))
 
     def refuse(network):
         raise NoReleaseError("planted")
@@ -54,7 +56,7 @@ def test_a_network_that_cannot_be_prepared_fails_in_its_rows(tmp_path, monkeypat
 
 
 def test_an_exploration_in_batches_shows_the_same():
-    grid = ExploreGrid(alphas=("0.05", "0.2"), epsilons=("1",), betas=("1%", "20%"), seeds=3)
+    grid = ExploreGrid(alphas=("0.05pu", "0.2pu"), epsilons=("1",), betas=("1%", "20%"), seeds=3)
     alone, found = (
         explore_public(load_case("veil9"), grid, batch=way) for way in (BatchEngine.STRUCTURED, BatchEngine.NATIVE)
     )

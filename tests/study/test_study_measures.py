@@ -22,7 +22,7 @@ methods = ["auto"]
 seeds = [1, 2]
 {more}
 [[grid]]
-alpha = [0.02]
+alpha = ["0.02pu"]
 beta = ["2%"]
 [[network]]
 case = "case30_ieee"

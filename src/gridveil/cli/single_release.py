@@ -135,7 +135,7 @@ def _show_result(made: Release, case: Case, out: Path, source: str, as_json: boo
 
     files = list_files(out)
     if as_json or output_mode().verbose:
-        show(summary(made) | {"files": files}, as_json, source)
+        show(summary(made, with_fidelity=True) | {"files": files}, as_json, source)
     if as_json:
         return
     public = out / (PUBLIC if (out / PUBLIC).is_dir() else SIMULATION)

@@ -10,7 +10,7 @@ GLOSSARY = {
     "β": "Beta: how far the optimal cost may lie from its target.",
     "band": "The target cost plus and minus β. A release is published only if its optimal cost lies there.",
     "odds": "How much more likely the release makes one of two values than the other, for somebody who knows everything "
-    "else. Before the release the odds are 1 : 1.",
+    "else. Before the release they are even.",
     "noise": "The size of the random change that was added to each value: the root of its mean square.",
     "high point": "The demands nearest to the noisy ones at which some operating point costs as much as the target: the first "
     "step of the search.",

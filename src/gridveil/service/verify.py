@@ -277,7 +277,7 @@ def _band(card: Mapping[str, Any]) -> CostTarget:
 
 def _hour_band(place: Path, card: Mapping[str, Any]) -> CostTarget:
     """The band of the hour that the network file of a series shows."""
-    hour = str(card["network_file"]).removeprefix("demands of ").partition(", the highest")[0]
+    hour = str(card["network_file"]["holds"]).removeprefix("demands of ").partition(", the highest")[0]
     with (place / HOURS_FILE).open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if next(iter(row.values())) == hour:

@@ -116,6 +116,9 @@ class DepotSector:
         """As a reader would."""
         return self.read(str(path), None, AS_STATED)
 
+    def usual_sizes(self, network):
+        """Nothing public tells how large values are."""
+
     def model(self, network, formulation):
         """Buy q = Σd at a rising price."""
         n = len(network.names)
