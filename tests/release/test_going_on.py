@@ -63,6 +63,32 @@ def test_ctrl_c_says_what_was_charged_and_the_same_command_goes_on(cli, tmp_path
         assert json.loads(draw.read_text())["values"] == kept
 
 
+@pytest.mark.parametrize(
+    "place", ["gridveil.privacy.curator.Curator.draw_group_sums", "gridveil.service.draw.linear_cost"]
+)
+def test_kept_totals_are_charged_once_too(cli, tmp_path, monkeypatch, place):
+    """Stopped after the charge of the totals and before their draw, and after their draw."""
+    options = ("--keep", "total=50%", "--totals-share", "1/4")
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, stop)
+        assert release(cli, tmp_path / "out", *options).code == 130
+    assert spent() == Fraction(4, 5)  # the values and the totals: all but the fifth for the cost
+    draw = tmp_path / "out" / "curator" / "draw.json"
+    kept = json.loads(draw.read_text())
+    refused = release(cli, tmp_path / "out", "--keep", "total=50%", "--totals-share", "1/3")
+    assert refused.code == 2 and spent() == Fraction(4, 5)
+    made = release(cli, tmp_path / "out", *options)
+    assert made.code == 0, made.err
+    assert spent() == 1 and len(ledger_of(load_case("veil2")).charges) == 3
+    after = json.loads(draw.read_text())
+    assert after["values"] == kept["values"] and len(after["totals"]) == 1
+    assert not kept["totals"] or after["totals"] == kept["totals"]
+
+
 def test_a_release_that_failed_goes_on_with_another_beta(cli, tmp_path):
     impossible = ("--cost-target", "forecast", "--forecast-cost", "1e9")
     options = ("--alpha", "1MVA", "--budget", "5", "--out", tmp_path / "out")

@@ -113,7 +113,10 @@ class BegunRelease:
             "epsilon": exact_text(chosen.exact_epsilon),
             "alpha": f"{exact_text(physical(alpha_of(chosen, field), field))} {field.unit}",
             "secrets": [str(one) for one in chosen.secrets],
-            "keep": [str(one) for one in chosen.keep.drawn],
+            "keep": [
+                *(f"{one.name} ({one.source.value}, {one.parts or 'own'} parts)" for one in chosen.keep.drawn),
+                chosen.keep.share,
+            ],
             "mechanism": chosen.mechanism,
             "cost_target": [chosen.target.mode.value, chosen.target.share],
         }
