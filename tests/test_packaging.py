@@ -61,6 +61,10 @@ def test_the_container_is_not_root_and_keeps_its_state_under_data():
     copied = [word for line in lines if line.startswith("COPY") and "--from" not in line for word in line.split()[1:-1]]
     allowed = [line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line.startswith("!")]
     assert set(copied) == set(allowed) and all((ROOT / path).exists() for path in copied)
+    linked = {path.resolve().relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*") if path.is_symlink()}
+    assert linked == {"docs/proofs"} and linked <= set(
+        copied
+    )  # a link into nothing would leave every release without them
 
 
 def test_every_python_that_is_declared_is_tested_by_the_workflow():

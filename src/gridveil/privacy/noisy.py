@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.secret import SecretPart
+
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismFacts:
@@ -46,6 +48,21 @@ class PartFacts:
     start: int
     stop: int
     facts: MechanismFacts
+
+    @classmethod
+    def of_part(cls, part: SecretPart, facts: MechanismFacts) -> PartFacts:
+        """The noise ``facts`` of a part of a field."""
+        field, run = part.field, part.run
+        return cls(
+            field=field.name,
+            participant=field.participant,
+            unit=field.unit,
+            base=field.base,
+            dimension=field.dimension,
+            start=run.start,
+            stop=run.stop,
+            facts=facts,
+        )
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
         """Its own among all values: complex, or real where its dimension is one."""

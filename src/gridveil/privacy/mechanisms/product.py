@@ -72,19 +72,7 @@ class ProductNoise(Mechanism):
 
     def facts(self) -> MechanismFacts:
         """Public parameters: ε and α of the whole, and the facts of every part."""
-        parts = tuple(
-            PartFacts(
-                field=part.field.name,
-                participant=part.field.participant,
-                unit=part.field.unit,
-                base=part.field.base,
-                dimension=part.field.dimension,
-                start=part.run.start,
-                stop=part.run.stop,
-                facts=mechanism.facts(),
-            )
-            for part, mechanism in self.each
-        )
+        parts = tuple(PartFacts.of_part(part, mechanism.facts()) for part, mechanism in self.each)
         root = self.expected_square**0.5
         return MechanismFacts(
             name=self.name,

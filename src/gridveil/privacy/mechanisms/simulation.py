@@ -67,18 +67,6 @@ def simulate_noise(
         loss, distance = float(part.share) * epsilon, alpha * float(part.alpha)
         drawn.append(simulate_laplace(SecretValues(own), epsilon=loss, alpha=distance, seed=stream))
     noisy = [part.within_limits(one.values) for part, one in zip(parts, drawn, strict=True)]
-    facts = tuple(
-        PartFacts(
-            field=part.field.name,
-            participant=part.field.participant,
-            unit=part.field.unit,
-            base=part.field.base,
-            dimension=part.field.dimension,
-            start=part.run.start,
-            stop=part.run.stop,
-            facts=one.mechanism,
-        )
-        for part, one in zip(parts, drawn, strict=True)
-    )
+    facts = tuple(PartFacts.of_part(part, one.mechanism) for part, one in zip(parts, drawn, strict=True))
     whole = replace(drawn[0].mechanism, name="Laplace on each secret (simulated)", epsilon=epsilon, parts=facts)
     return NoisyData(values=np.concatenate(noisy).astype(complex), mechanism=whole, simulation=True)
