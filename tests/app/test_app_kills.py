@@ -18,7 +18,8 @@ from gridveil.privacy.ledger_book import HOME, LedgerBook
 
 pytest.importorskip("shiny", reason="needs shiny")
 
-FIELDS = {"epsilon": "0.5", "alpha": "7MVA", "beta": "3%", "budget_cap": "2"}
+# With noise of seven times this size every hundredth draw of veil9 has no prices, and the cost target's share stays unspent.
+FIELDS = {"epsilon": "0.5", "alpha": "1MVA", "beta": "3%", "budget_cap": "2"}
 
 
 @pytest.fixture(scope="module")
