@@ -53,7 +53,7 @@ MAY_ASK_FOR_PUBLISHED_VALUES = {
     "benchmark/public_case.py",
     "benchmark/releases.py",
     "service/audit.py",
-    "service/data_set.py",
+    "service/data_set_source.py",
     "service/secrets.py",
     "service/simulated.py",
     "service/verify.py",

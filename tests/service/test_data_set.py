@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +15,15 @@ import pytest
 import yaml
 
 from gridveil.core.choices import BatchEngine, Outages, TableLayout
+from gridveil.core.cluster import connected
 from gridveil.core.errors import InputError
 from gridveil.core.graph import components
 from gridveil.sectors.power.arrays import structured_arrays
 from gridveil.sectors.registry import load_case, write_network
-from gridveil.service import data_set
-from gridveil.service.data_set import DataSetRequest, make_data_set
+from gridveil.service import data_set, data_set_shards
+from gridveil.service.data_set import make_data_set
 from gridveil.service.data_set_rules import load_rule, outage_states
+from gridveil.service.data_set_source import DataSetRequest
 from gridveil.solvers.batch.engine_native import missing_compiler
 
 ENGINE = BatchEngine.STRUCTURED if missing_compiler() else BatchEngine.NATIVE
@@ -173,7 +178,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_stopped_run_goes_on_and_ends_as_an_unbroken_one(released, tmp_path, monkeypatch):
-    monkeypatch.setattr(data_set, "SHARD_NUMBERS", 0)  # the smallest shards, of 200 scenarios
+    monkeypatch.setattr(data_set_shards, "SHARD_NUMBERS", 0)  # the smallest shards, of 200 scenarios
     monkeypatch.setattr(data_set, "WRITERS", 1)
     request = DataSetRequest(source=str(released), scenarios=450, loads="lognormal:5%", retries=0)
     make_data_set(request, tmp_path / "whole", ENGINE)
@@ -191,10 +196,36 @@ def test_a_stopped_run_goes_on_and_ends_as_an_unbroken_one(released, tmp_path, m
     assert bytes_of(tmp_path / "stopped") == bytes_of(tmp_path / "whole")
 
 
+def test_workers_of_a_cluster_make_the_files_of_one_machine(released, tmp_path, monkeypatch):
+    """Two workers in processes of their own, one of which is killed after the first shard; paths are relative here."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(data_set_shards, "SHARD_NUMBERS", 0)
+    monkeypatch.setattr(data_set_shards, "PARTITION", 60)
+    monkeypatch.chdir(released.parent)
+    request = DataSetRequest(source=released.name, scenarios=700, loads="lognormal:5%", outages=Outages.N_1, retries=0)
+    make_data_set(request, tmp_path / "here", ENGINE)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as local:
+        killed: list[int] = []
+
+        def kill_one() -> None:
+            if not killed:
+                killed.append(local.workers[0].process.pid)
+                os.kill(killed[0], signal.SIGKILL)
+
+        with connected(local.scheduler_address, pytest.fail) as cluster:
+            facts = make_data_set(request, tmp_path / "cluster", ENGINE, cluster=cluster, advance=kill_one)
+            with pytest.raises(InputError, match="seed differ"):
+                make_data_set(replace(request, seed=1), tmp_path / "cluster", ENGINE, cluster=cluster)
+    assert killed and facts["engine"] == ENGINE.value and facts["solved"] + facts["failed"] == 700
+    assert bytes_of(tmp_path / "cluster") == bytes_of(tmp_path / "here")
+
+
 def test_rows_do_not_depend_on_how_many_there_are_or_on_shards(released, tmp_path, monkeypatch):
     made(released, tmp_path / "few", outages=Outages.N_1, scenarios=30)
-    monkeypatch.setattr(data_set, "SHARD_NUMBERS", 0)
-    monkeypatch.setattr(data_set, "PARTITION", 16)
+    monkeypatch.setattr(data_set_shards, "SHARD_NUMBERS", 0)
+    monkeypatch.setattr(data_set_shards, "PARTITION", 16)
     made(released, tmp_path / "many", outages=Outages.N_1, scenarios=50)
     few, many = (pd.read_parquet(tmp_path / name / "solved").set_index("input/seed") for name in ("few", "many"))
     assert len(list((tmp_path / "many" / "solved").iterdir())) == 4

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 from study_tools import assert_same_rows, write_study
 
+from gridveil.core import cluster as dask_cluster
 from gridveil.core.errors import InputError
-from gridveil.study import engine_dask
 from gridveil.study.engine_dask import dask_engine
 from gridveil.study.engine_local import LocalEngine
 from gridveil.study.runner import run_study
@@ -65,7 +65,7 @@ def test_a_killed_worker_changes_nothing(tmp_path, cluster):
 
 def test_workers_that_cannot_do_the_tasks_are_told_before_anything_runs(tmp_path, cluster, monkeypatch):
     study = read_study(write_study(tmp_path / "s.toml", seeds=1))
-    monkeypatch.setattr(engine_dask, "__version__", "0.0.7")
+    monkeypatch.setattr(dask_cluster, "__version__", "0.0.7")
     with (
         dask_engine(cluster.scheduler_address, silent) as engine,
         pytest.raises(InputError, match=r"has gridveil .*; install 0\.0\.7, as here"),
@@ -75,7 +75,7 @@ def test_workers_that_cannot_do_the_tasks_are_told_before_anything_runs(tmp_path
 
 
 def test_no_scheduler_is_told_so(monkeypatch):
-    monkeypatch.setattr(engine_dask, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 0.2)
     with (
         pytest.raises(InputError, match="no Dask scheduler answers at tcp://127"),
         dask_engine("tcp://127.0.0.1:9", silent),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from gridveil.cli.output import note, show, step
 from gridveil.cli.progress import progress
 from gridveil.core.choices import BatchEngine, Outages, TableLayout
 from gridveil.core.extras import require
+
+if TYPE_CHECKING:
+    from gridveil.core.cluster import Cluster
 
 
 def generate(
@@ -36,6 +40,10 @@ def generate(
     retries: Annotated[
         int, typer.Option(help="Scenarios per file that the structured solver tries once more if they fail.")
     ] = 20,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Address of a Dask scheduler, whose workers then solve: one worker per GPU, or per machine."),
+    ] = None,
     not_private: Annotated[
         bool, typer.Option("--not-private", help="Accept a case with true demands; the data set is stamped as such.")
     ] = False,
@@ -49,7 +57,8 @@ def generate(
     Example: gridveil generate released --scenarios 10000 --loads lognormal:5% --outages n-1 --out data
     """
     require("pyarrow", extra="generate")
-    from gridveil.service.data_set import DataSetRequest, make_data_set
+    from gridveil.service.data_set import make_data_set
+    from gridveil.service.data_set_source import DataSetRequest
 
     request = DataSetRequest(
         source=source,
@@ -62,9 +71,18 @@ def generate(
         not_private=not_private,
     )
     step(f"reading {source}")
-    with progress(f"solving {scenarios} scenarios") as advance:
-        made = make_data_set(request, out, engine, advance=advance)
+    with _cluster(scheduler) as cluster, progress(f"solving {scenarios} scenarios") as advance:
+        made = make_data_set(request, out, engine, cluster=cluster, advance=advance)
     made.pop("buses")
     show(made, as_json, str(out))
     if made["failed"]:
         note(f"{made['failed']} of {scenarios} scenarios have no solution; see {made['folder']}/failures")
+
+
+def _cluster(scheduler: str | None) -> AbstractContextManager[Cluster | None]:
+    """The workers behind a scheduler; none if it is not given."""
+    if scheduler is None:
+        return nullcontext()
+    from gridveil.core.cluster import connected
+
+    return connected(scheduler, note)

@@ -11,18 +11,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from gridveil import __version__
-from gridveil.core.errors import InputError
-from gridveil.core.extras import optional_package
-from gridveil.core.parallel import Failure, StateKeeper, attempt, failure_of
+from gridveil.core.cluster import Cluster, connected, distributed
+from gridveil.core.parallel import Failure, StateKeeper, attempt
 from gridveil.study.outcome import TaskOutcome
 from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
-
-CONNECT_SECONDS = 20
 
 Key = tuple[str, TrialNetwork]
 """A run and a network: what an earlier run could not prepare, a later one tries again."""
@@ -30,81 +23,28 @@ Key = tuple[str, TrialNetwork]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskEngine:
-    """The workers behind a scheduler; those that join later work too. Made by ``dask_engine``."""
+    """The workers behind a scheduler. Made by ``dask_engine``."""
 
-    client: Any
-    """A ``distributed.Client``."""
-    scheduler: str
-    workers: int
-    """How many there are at the start."""
+    cluster: Cluster
     name: str = "dask"
 
-    def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
-        """Yield (job index, row) as the jobs finish. The tasks of a worker that dies go to the others."""
-        _check_workers(self.client, sorted({str(network.entry.path) for network, _ in jobs if network.entry.path}))
-        run = secrets.token_hex(4)
-        futures = self.client.map(
-            _run_task, [run] * len(jobs), [rules] * len(jobs), *zip(*jobs, strict=True), pure=False
-        )
-        positions = {future.key: position for position, future in enumerate(futures)}
-        try:
-            finished = _distributed().as_completed(
-                futures, loop=self.client.loop, with_results=True, raise_errors=False
-            )
-            for future, result in finished:
-                yield positions[future.key], self._row(future.status, result)
-                future.release()
-        finally:
-            self.client.cancel(futures)
+    @property
+    def workers(self) -> int:
+        """How many there are at the start."""
+        return self.cluster.workers
 
-    def _row(self, status: str, result: Any) -> TaskOutcome | Failure:
-        if isinstance(result, TaskOutcome | Failure):
-            return result
-        if status != "error":
-            raise InputError(
-                f"the Dask scheduler at {self.scheduler} is gone or has dropped the tasks; start it and run again"
-            )
-        killed = isinstance(result[1], _distributed().KilledWorker)
-        return Failure("its worker died again and again") if killed else failure_of(result[1])
+    def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
+        """Yield (job index, row) as the jobs finish."""
+        self.cluster.check(sorted({str(network.entry.path) for network, _ in jobs if network.entry.path}))
+        run = secrets.token_hex(4)
+        yield from self.cluster.run(_run_task, [(run, rules, network, task) for network, task in jobs])
 
 
 @contextmanager
 def dask_engine(scheduler: str, announce: Callable[[str], None]) -> Iterator[DaskEngine]:
     """Connect to a scheduler, such as tcp://host:8786; ``announce`` receives messages for the user."""
-    try:
-        client = _distributed().Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError):
-        raise InputError(
-            f"no Dask scheduler answers at {scheduler}; give --scheduler its address, such as tcp://host:8786"
-        ) from None
-    with client:
-        workers = len(client.nthreads())
-        if workers == 0:
-            announce(f"the scheduler at {scheduler} has no workers yet; waiting for them")
-        yield DaskEngine(client=client, scheduler=scheduler, workers=workers)
-
-
-def _distributed() -> ModuleType:
-    """The package, loaded when it is first needed; it is not typed."""
-    return optional_package("distributed")
-
-
-def _check_workers(client: Any, paths: list[str]) -> None:
-    """Refuse to begin where a worker has another gridveil or cannot read a network."""
-    for address, found in client.run(_look, paths, on_error="return").items():
-        if isinstance(found, Exception):
-            raise InputError(f"worker {address} cannot use gridveil; install gridveil {__version__} there")
-        version, unreadable = found
-        if version != __version__:
-            raise InputError(f"worker {address} has gridveil {version}; install {__version__}, as here")
-        if unreadable:
-            raise InputError(
-                f"worker {address} cannot read {unreadable[0]}; put the networks on a folder that all share"
-            )
-
-
-def _look(paths: list[str]) -> tuple[str, list[str]]:
-    return __version__, [path for path in paths if not Path(path).exists()]
+    with connected(scheduler, announce) as cluster:
+        yield DaskEngine(cluster=cluster)
 
 
 # From here on: what runs in a worker.
@@ -123,4 +63,4 @@ def _run_task(run: str, rules: Rules, network: TrialNetwork, task: Task) -> Task
         result = attempt(_keeper, lambda prepared, job: run_trial(rules, prepared, job), (run, network), task)
     if isinstance(result, Failure):
         return result
-    return replace(result, worker=f"dask {_distributed().get_worker().id[-8:]}")
+    return replace(result, worker=f"dask {distributed().get_worker().id[-8:]}")
