@@ -80,10 +80,48 @@ class RawOutput:
     """Time of the kernels alone."""
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EngineAnswer:
+    """Checked answers of a batch that stay in the engine's memory; see ``BatchAnswer``."""
+
+    cost: Array
+    status: Array
+    iterations: Array
+    feasible: Array
+    raw: Array
+    """(B, n_point) where each ended, as the kernels write it."""
+    demand: Array
+    """(B, 2 D) active, then reactive demands: those found by joint tasks, those given of dispatches."""
+    prices: Array | None
+    """(B, 2 D) ∂O/∂d of dispatches."""
+    kernels: float
+    check: float
+    """Seconds."""
+
+    @classmethod
+    def of(
+        cls, raw: RawOutput, cost: Array, status: Array, demand: Array, prices: Array | None, *, check: float
+    ) -> EngineAnswer:
+        """From what the kernels have left and the check has found."""
+        return cls(
+            cost=cost,
+            status=status,
+            iterations=raw.iterations,
+            feasible=raw.feasible,
+            raw=raw.point,
+            demand=demand,
+            prices=prices,
+            kernels=raw.seconds,
+            check=check,
+        )
+
+
 class Engine(Protocol):
     """Runs the kernels on one kind of processor."""
 
     name: str
+    state_bytes: int
+    """Memory that a caller may take for what it keeps between batches."""
 
     @property
     def xp(self) -> Any:

@@ -69,6 +69,8 @@ class GpuEngine:
     """The kernels on the current CUDA device. ``lanes`` threads share a scenario; by default as many as keep it busy."""
 
     name = GPU
+    state_bytes = 8 << 30
+    """Slots take the memory that is left."""
 
     def __init__(self, lanes: int | None = None, bounds: tuple[int, ...] = BOUNDS) -> None:
         missing = missing_gpu()
