@@ -209,6 +209,7 @@ class Network:
             "seconds_with_compilation": first,
             "together": len(noisy) - len(left),
             "together_seconds": seconds,
+            "together_per_second": (len(noisy) - len(left)) / seconds,
             "handed_over": {
                 HandOver(why).name: int((handed_over == why).sum()) for why in np.unique(handed_over[handed_over > 0])
             },
@@ -247,10 +248,10 @@ def _summed(lines: list[BatchLine]) -> dict[str, Any]:
         "check_seconds": sum(line.check for line in lines),
         "seconds": sum(line.seconds for line in lines),
         "iterations": float(sum(line.iterations * sum(line.rows) for line in lines)),
-        "longest": sum(line.most_iterations for line in lines),
+        "rounds": sum(line.rounds for line in lines),
         "each": [
             f"{'+'.join(map(str, line.rows))}: {line.kernels:.3f} s, {line.iterations:.1f} iterations, most "
-            f"{line.most_iterations}"
+            f"{line.most_iterations}, {line.rounds} rounds, check {line.check:.3f} s"
             for line in lines
         ],
     }

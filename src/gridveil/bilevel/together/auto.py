@@ -361,6 +361,7 @@ class AutoSearch:
                 rows=tuple(counts.tolist()),
                 iterations=float(iterations.mean()),
                 most_iterations=int(iterations.max()),
+                rounds=found.rounds,
                 kernels=found.kernels,
                 check=found.check,
                 seconds=perf_counter() - begin,

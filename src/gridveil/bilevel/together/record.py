@@ -32,6 +32,8 @@ class BatchLine:
     """Of joint problems: nearest, cut, push; of dispatches: at joint points, from scratch; otherwise verified: all."""
     iterations: float
     most_iterations: int
+    rounds: int
+    """See ``RawOutput``."""
     kernels: float
     check: float
     seconds: float

@@ -78,6 +78,8 @@ class RawOutput:
     """Whether a chosen start was feasible."""
     seconds: float
     """Time of the kernels alone."""
+    rounds: int = 0
+    """Iterations that all slots went through together; zero where each slot runs by itself."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -97,6 +99,8 @@ class EngineAnswer:
     kernels: float
     check: float
     """Seconds."""
+    rounds: int
+    """See ``RawOutput``."""
 
     @classmethod
     def of(
@@ -113,6 +117,7 @@ class EngineAnswer:
             prices=prices,
             kernels=raw.seconds,
             check=check,
+            rounds=raw.rounds,
         )
 
 

@@ -150,7 +150,7 @@ class GpuEngine:
         if not options.soften:
             size = held.memory.nbytes + held.softness.nbytes
             self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
-        return RawOutput(**made, seconds=seconds)
+        return RawOutput(**made, seconds=seconds, rounds=rounds)
 
     def _slots(self, count: int, kernels: dict[str, Any], values: Any) -> _Slots:
         """Memory for so many slots; ``values`` are those of ``Net``."""

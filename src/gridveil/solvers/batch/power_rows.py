@@ -165,6 +165,8 @@ class PowerRows:
         choice[attempt >= StartRank.COLD] = 2 * self._kept(StartKind.COLD, "START_PUSH", "MU_BAND")
         for held, start in ((StartRank.NEAR_HELD, StartKind.NEAR_HELD), (StartRank.HELD, StartKind.HELD)):
             choice[np.ix_(attempt == held, [0, 3])] = float(start)
+        if np.all(attempt >= StartRank.COLD):
+            return Starts(choice)
         point = self._with_multipliers(starts.raw, self._networks[False], xp.where(xp.asarray(warm), 1.0, 0.0))
         # A row that the earlier problem did not have, or had in another form, has no multipliers.
         same_row = xp.asarray(warm & (kind == starts.kind))
