@@ -269,8 +269,8 @@ def _raw_rows(found: BatchAnswer) -> _Floats:
 
 
 def _conversion(request: Request, warm: WarmStart | None) -> float:
-    """Factor from the multipliers of an earlier objective to those of the request's; zero if there is none."""
-    if warm is None:
+    """Factor from the multipliers of an earlier objective to those of the request's; zero if none is there or wanted."""
+    if warm is None or (request.is_dispatch and request.effort is not Effort.WARM):
         return 0.0
     if warm.objective == request.objective:
         return 1.0
