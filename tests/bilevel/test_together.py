@@ -250,13 +250,25 @@ def test_rows_that_take_long_wait_for_the_others_and_end_the_same(monkeypatch):
     assert found.d == pytest.approx(usual.d, abs=1e-5, nan_ok=True) and np.array_equal(found.finished, usual.finished)
 
 
-def test_cuts_that_lead_nowhere_are_handed_over():
+@pytest.mark.parametrize("settings", [AutoSettings(most_cuts=0), AutoSettings(flat=1e9)])
+def test_where_cuts_find_nothing_a_push_does(settings):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 12)
+    found = setting.together(settings=settings)
+    searched = np.flatnonzero(~found.at_once & found.finished)
+    assert len(searched) >= 2
+    for row in searched:
+        alone = solve_auto(setting.backend, setting.noisy[row], setting.targets[row], settings)
+        assert_same(found.result(row), alone, setting.targets[row])
+        assert "CUT" not in [step.kind.name for step in alone.history]
+
+
+def test_where_neither_finds_a_point_the_release_is_handed_over():
     setting = Setting("case14_ieee", [(0.1, "1%")], 8)
-    found = setting.together(settings=AutoSettings(most_cuts=0))
-    cut = ~found.at_once
-    assert cut.any() and set(found.handed_over[cut]) == {HandOver.NOT_CUT} and found.finished[~cut].all()
-    flat = setting.together(settings=AutoSettings(flat=1e9))
-    assert set(flat.handed_over[cut]) == {HandOver.NOT_CUT}
+    short = AutoSettings(
+        most_cuts=0, growth=1.0, longest_step=0.0, smallest_radius=1e-12
+    )  # the first push goes nowhere
+    found = setting.together(settings=short)
+    assert set(found.handed_over[~found.at_once]) == {HandOver.NO_POINT} and found.finished[found.at_once].all()
 
 
 def test_demands_that_are_too_dear_or_too_small_are_handed_over():

@@ -17,7 +17,7 @@ from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.run import SAME_POINT
 from gridveil.bilevel.together.bracket import RootBrackets
 from gridveil.bilevel.together.record import BatchLine, StepHistory
-from gridveil.bilevel.together.rows import AutoRows, Doing, EvaluatedRows, HandOver, Phase
+from gridveil.bilevel.together.rows import AutoRows, Doing, EvaluatedRows, HandOver, Phase, StartAt
 from gridveil.core.deadline import check_time
 from gridveil.solvers.batch.contract import BatchStatus
 from gridveil.solvers.batch.engine import Array, EngineAnswer
@@ -117,11 +117,15 @@ class AutoSearch:
 
     def _joint_starts(self, waiting: Ints) -> JointStarts:
         rows, xp = self.rows, self._xp
-        at, other = xp.asarray(waiting), np.flatnonzero(rows.from_reached[waiting])
+        at = xp.asarray(waiting)
         raw, scale, kind = rows.base.raw[at], rows.base.row_scale[at], rows.base.kind[waiting]
+        other = np.flatnonzero(rows.start_at[waiting] == StartAt.REACHED)
         to, there = xp.asarray(other), xp.asarray(waiting[other])
         raw[to], scale[to] = rows.reached.raw[there], rows.reached.row_scale[there]
         kind[other] = rows.reached.kind[waiting[other]]
+        other = np.flatnonzero(rows.start_at[waiting] == StartAt.HIGHPOINT)
+        raw[xp.asarray(other)] = rows.highpoint_raw[xp.asarray(waiting[other])]
+        kind[other] = Kind.NEAREST
         return JointStarts(raw=raw, row_scale=scale, kind=kind, attempt=rows.attempt[waiting])
 
     def _move_to_noisy(self, mine: Ints) -> None:
@@ -186,10 +190,11 @@ class AutoSearch:
         cost, at = rows.reached.cost[mine], self._xp.asarray(mine)
         rows.highpoint_delta[mine] = rows.lower[mine] = rows.reached.delta[mine]
         rows.highpoint_cost[mine], rows.highpoint_demand[at] = cost, rows.reached.demand[at]
+        rows.highpoint_raw[at] = rows.reached.raw[at]
         rows.base.take(rows.reached, mine, self._xp)
         too_dear = cost > rows.band.upper[mine]
         rows.hand_over(mine[too_dear & rows.at_noisy[mine]], HandOver.NOISY_TOO_DEAR)
-        rows.hand_over(mine[too_dear & ~rows.at_noisy[mine]], HandOver.NOT_CUT)
+        self._search_root_from_below(mine[too_dear & ~rows.at_noisy[mine]])
         below = cost < rows.band.lower[mine]
         in_band = mine[~too_dear & ~below]
         rows.at_once[in_band] = True
@@ -203,7 +208,7 @@ class AutoSearch:
         rows, settings = self.rows, self._settings
         while len(mine):
             more = rows.cuts[mine] < settings.most_cuts
-            rows.hand_over(mine[~more], HandOver.NOT_CUT)
+            self._search_root_from_below(mine[~more])
             mine = mine[more]
             rows.cuts[mine] += 1
             missing = rows.band.lower[mine] - rows.base.cost[mine]
@@ -216,7 +221,7 @@ class AutoSearch:
         cost, before = rows.reached.cost[mine], rows.base.cost[mine]
         in_band = rows.band.contain(cost, mine)
         nearer = ~in_band & (cost > before) & (cost < rows.band.lower[mine])
-        rows.hand_over(mine[~in_band & ~nearer], HandOver.NOT_CUT)
+        self._search_root_from_below(mine[~in_band & ~nearer])
         rows.base.take(rows.reached, mine[in_band | nearer], self._xp)
         short = rows.band.lower[mine] - cost
         rows.extra[mine] = np.where(rows.share[mine] == 1.0, self._settings.overshoot * short, 0.0)
@@ -270,13 +275,13 @@ class AutoSearch:
         possible = (steepness > least) & (aim <= rows.joint_band.upper[mine])
         asked = mine[possible]
         rows.aim[asked], rows.steepness[asked] = aim[possible], steepness[possible]
-        self._ask(asked, doing, from_reached=doing is Doing.POLISH_AGAIN)
+        self._ask(asked, doing, StartAt.REACHED if doing is Doing.POLISH_AGAIN else StartAt.BASE)
         return np.asarray(possible)
 
-    def _ask(self, mine: Ints, doing: Doing, from_reached: bool | Bools) -> None:
+    def _ask(self, mine: Ints, doing: Doing, start_at: StartAt | Ints) -> None:
         rows = self.rows
         rows.phase[mine], rows.doing[mine], rows.attempt[mine] = Phase.JOINT, doing, StartRank.FIRST
-        rows.from_reached[mine] = from_reached
+        rows.start_at[mine] = start_at
 
     def _search_root(self, mine: Ints) -> None:
         """Ask whether O↑ reaches the band nearer than the best point; confirm where that was asked before."""
@@ -289,15 +294,28 @@ class AutoSearch:
         self._brackets.begin(first)
         self._push(first)
 
+    def _search_root_from_below(self, mine: Ints) -> None:
+        """Let O↑ find a point where cuts have found none: the best point is infinitely far away."""
+        rows = self.rows
+        rows.base.delta[mine], rows.rooted[mine] = np.inf, True
+        self._brackets.begin(mine)
+        self._brackets.guess_first(mine, rows.reached.prices[self._xp.asarray(mine)])
+        self._push(mine)
+
     def _push(self, mine: Ints) -> None:
         """O↑ at the next radius; where there is none, the root search is over."""
-        pushed = self._brackets.next_radius(mine)
-        self._ask(mine[pushed], Doing.ROOT, self._brackets.pushes[mine[pushed]] > 1)
-        over = mine[~pushed]
-        nearer = self._brackets.found_nearer(over)
-        self.rows.polishes[over[nearer]] = 0
+        if not len(mine):
+            return
+        rows, brackets = self.rows, self._brackets
+        pushed = brackets.next_radius(mine)
+        asked, over = mine[pushed], mine[~pushed]
+        first = np.where(np.isinf(rows.base.delta[asked]), StartAt.HIGHPOINT, StartAt.BASE)
+        self._ask(asked, Doing.ROOT, np.where(brackets.pushes[asked] > 1, StartAt.REACHED, first))
+        nearer, nowhere = brackets.found_nearer(over), np.isinf(rows.base.delta[over])
+        rows.polishes[over[nearer]] = 0
+        rows.hand_over(over[nowhere], HandOver.NO_POINT)
         self._polish(over[nearer])
-        self._confirm(over[~nearer])
+        self._confirm(over[~nearer & ~nowhere])
 
     def _after_push(self, mine: Ints) -> None:
         rows = self.rows

@@ -1,12 +1,16 @@
-"""Root searches of many rows, each with a point in the band in hand: ``methods/bracket.py`` for arrays."""
+"""Root searches of many rows: ``methods/bracket.py`` for arrays."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.together.rows import AutoRows
+from gridveil.solvers.batch.engine import Array
+from gridveil.solvers.batch.solver import host
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -18,7 +22,8 @@ NOTHING, LOW, HIGH = 0, 1, 2
 class RootBrackets:
     """√δ values below the band and in it, which to try next, and when to stop: see ``RootBracket``.
 
-    With a point in hand the first push that fails ends a search, so there is no list of failures here.
+    With a point in hand the first push that fails ends a search. Without one (the best point is then infinitely far away) the first
+    push that does not find one ends it here, so there is no list of failures.
     """
 
     def __init__(self, rows: AutoRows, settings: AutoSettings) -> None:
@@ -38,6 +43,17 @@ class RootBrackets:
         self._before[mine] = rows.base.delta[mine]
         self._least[mine] = np.sqrt((1 + settings.narrow) * rows.lower[mine])
         self._first[mine] = self._root[mine] = np.sqrt((1 - settings.check) * rows.base.delta[mine])
+
+    def guess_first(self, mine: Ints, prices: Array) -> None:
+        """Without a point in hand: from the prices of the last dispatch, but a good step beyond the high point."""
+        settings, root, half = self._settings, self._low[mine], prices.shape[1] // 2
+        # The proxy is the total active demand: this is its direction of length one.
+        slope = host(self._rows.power.xp, prices[:, :half].sum(axis=1)) / math.sqrt(half)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.where(slope > 0, -self._missing[mine] / slope, 0.0)
+        step = np.minimum(step, settings.longest_step * np.maximum(root, math.sqrt(settings.bisection.eta)))
+        least = np.maximum(settings.growth * root, math.sqrt(settings.smallest_radius))
+        self._first[mine] = self._root[mine] = np.maximum(root + step, least)
 
     def next_radius(self, mine: Ints) -> Bools:
         """Set the next δ for O↑ in the rows; False where further steps are pointless."""

@@ -45,6 +45,14 @@ class Doing(IntEnum):
     ROOT = 4
 
 
+class StartAt(IntEnum):
+    """The point that the next joint problem starts from."""
+
+    BASE = 0
+    REACHED = 1
+    HIGHPOINT = 2
+
+
 class HandOver(IntEnum):
     """Why a release is left to the code of single releases."""
 
@@ -53,8 +61,8 @@ class HandOver(IntEnum):
     DISPATCH_UNSOLVED = 2
     NOISY_TOO_DEAR = 3
     """The high point is d̃ itself, but O(d̃) lies above the band."""
-    NOT_CUT = 4
-    """Cuts from below have found no point in the band."""
+    NO_POINT = 4
+    """Neither cuts from below nor the first push have found a point in the band."""
     REFUSED = 5
     """A fresh solve found the best point outside the band."""
     SMALL_DEMAND = 6
@@ -148,8 +156,7 @@ class AutoRows:
         """Whether a row waits for the others, since its problem takes long."""
         self.has_last = np.zeros(n, bool)
         """Whether there is a last dispatch."""
-        self.from_reached = np.zeros(n, bool)
-        """Whether the next joint problem starts at the point reached, and not at the base."""
+        self.start_at = np.full(n, int(StartAt.BASE))
         self.at_noisy, self.at_once = np.zeros(n, bool), np.zeros(n, bool)
         """Whether the high point is d̃ itself; whether it is in the band."""
         self.rooted = np.zeros(n, bool)
@@ -161,7 +168,7 @@ class AutoRows:
         self.radius, self.lower = np.full(n, np.nan), np.zeros(n)
         """δ of the push under way, and below which there is nothing in the band, as far as O↑ tells."""
         self.highpoint_delta, self.highpoint_cost = np.full(n, np.nan), np.full(n, np.nan)
-        self.highpoint_demand = power.xp.zeros((n, power.n_d))
+        self.highpoint_demand, self.highpoint_raw = (power.xp.zeros((n, k)) for k in (power.n_d, power.n_joint))
         self.cost, self.solution = np.full(n, np.nan), power.xp.zeros((n, power.n_dispatch))
         """O(d*), verified, and where it ended."""
         self.handed_over = np.full(n, int(HandOver.NONE))
@@ -176,4 +183,4 @@ class AutoRows:
 
 def bytes_per_row(power: PowerRows) -> int:
     """Memory that the state of a release takes."""
-    return 8 * (2 * power.n_joint + 3 * power.n_dispatch + 8 * power.n_d)
+    return 8 * (3 * power.n_joint + 3 * power.n_dispatch + 8 * power.n_d)

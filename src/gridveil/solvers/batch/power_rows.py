@@ -251,7 +251,7 @@ def next_attempt(kind: Ints, started_from: Ints, attempt: Ints, feasible: Bools)
     """(B,) the start that follows a failed one, −1 if there is none here.
 
     Multipliers that led nowhere are left out, if the point is feasible or the problem a push; others begin cold. The structured
-    solver has more to try after that.
+    solver has more to try after all of these.
     """
     near = np.where(_alike(kind, started_from), StartRank.NEAR, StartRank.NEAR_HELD)
     after_first = np.where(feasible | (kind == Kind.PUSH), near, StartRank.COLD)
