@@ -1,11 +1,16 @@
 """Releases in bulk on a machine with NumPy and CuPy alone: made ready where gridveil is installed, then run from files.
 
-    python bench/bulk.py export case118_ieee --releases 8000 --references 100 --data .gpu-data
-    python bench/bulk.py run case118_ieee --engine gpu --at-once 2048 --data .gpu-data --out bulk.jsonl
+    python bench/bulk.py export case118_ieee --references 100 --data .gpu-data
+    python bench/bulk.py export paper --from FOLDER --references 3 --data .gpu-data   # the 19 networks of the paper
+    python bench/bulk.py run case118_ieee --releases 20000 --engine gpu --data .gpu-data --out bulk.jsonl
+    python bench/bulk.py year case118_ieee --engine gpu --data .gpu-data --out bulk.jsonl
+    python bench/bulk.py run paper --engine gpu --data .gpu-data --out bulk.jsonl
 
-ε = 1, α = 10 MVA, β = 1 % of the public optimum, method ``auto``; noise is simulated on public benchmark demands. ``export``
-writes the network, the noisy demands and what single releases of the first of them come to; ``run`` makes all of them
-together. Problems that batches leave unsolved fail here, as the solvers behind them are not installed, and are counted.
+ε = 1, method ``auto``, noise simulated on public benchmark demands; α = 10 MVA and β = 1 % of the public optimum, or the
+five settings of the paper with 50 seeds each. ``year`` makes a release of every hour, each with its own public optimum.
+``export`` writes the networks and what single releases with the first seeds come to; the others draw the same noise from
+their seeds. Every run is made twice, since the first compiles kernels. Releases that are handed over have no result here, as the
+solvers behind batches are not installed; ``--all`` makes them in threads, where problems that batches leave unsolved fail.
 """
 
 from __future__ import annotations
@@ -14,6 +19,8 @@ import argparse
 import json
 import time
 import types
+import zlib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,54 +29,84 @@ import numpy as np
 
 from gridveil.bilevel.bulk import run_together
 from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.bilevel.together.record import BatchLine, ReleasedRows
+from gridveil.bilevel.together.releases import release_together
+from gridveil.bilevel.together.rows import Bands, HandOver
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Capabilities, Start
+from gridveil.solvers.batch.contract import Scenarios
 from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.network import load_network
 from gridveil.solvers.batch.power import PowerBatches
+from gridveil.solvers.batch.solver import BatchSolver
 from gridveil.solvers.solves import Solves
 
 ALPHA, BETA, SAME = 0.1, 0.01, 1e-3  # per unit; share of the cost; relative difference of δ that counts as none
-WARM_UP = 100  # releases that load the kernels before the clock runs
+PAPER = ((0.1, 0.01), (1.0, 0.01), (10.0, 0.01), (0.1, 0.1), (0.1, 0.001))  # α and β of the study paper-power
+PAPER_SEEDS = 50
+DAY, WEEK, YEAR = 24, 168, 8760
+NAMES = {
+    "joint": ("nearest", "cut", "push"),
+    "dispatch": ("at joint points", "from scratch"),
+    "softened": ("from scratch",),
+    "nearby": ("at joint points",),
+}
 
 
-def export(name: str, releases: int, references: int, folder: Path) -> None:
-    """Write the networks and the noisy demands, and what single releases make of the first of them."""
+def noisy_demands(given: dict[str, Any], alpha: float, seed: int, scale: float = 1.0) -> Any:
+    """Demands with the noise of a study (``simulate_laplace``, ε = 1), laid out as the program's d."""
+    values, generator = scale * given["values"], np.random.default_rng(zlib.crc32(f"{given['label']} {seed}".encode()))
+    n = len(values)
+    noise = generator.gamma(2.0, alpha, n) * np.exp(1j * generator.uniform(0.0, 2 * np.pi, n))
+    values = (values + np.where(values.real > 0, noise, 0))[given["served"]]
+    return np.concatenate([values.real, values.imag])
+
+
+def export(
+    name: str, source: Path | None, settings: tuple[tuple[float, float], ...], references: int, to: Path
+) -> None:
+    """Write a network, its public demands, and what single releases with the first seeds come to."""
     from gridveil.core.methods import Method, Solver
+    from gridveil.privacy.curator import published_values
     from gridveil.privacy.mechanisms.simulation import NoiseSites, simulate_laplace
     from gridveil.solvers.batch.network import lower_network
     from gridveil.solvers.structured.settings import INTERIOR
     from gridveil.study.study_file import NetworkEntry
     from gridveil.study.trial import Rules, Task, inspect_network, noise_stream, prepare, run_trial
 
-    entry = NetworkEntry(label=name, case=name, path=None, preset=None, checksum="")
+    label = name.removeprefix("paper-")
+    entry = NetworkEntry(label=label, case=label, path=source, preset=None, checksum="")
     prepared = prepare(inspect_network(entry, Solver.STRUCTURED))
     model, sites = prepared.model, NoiseSites.POSITIVE
-    draws = (
-        simulate_laplace(prepared.case.values, epsilon=1.0, alpha=ALPHA, seed=noise_stream(name, seed), sites=sites)
-        for seed in range(releases)
-    )
-    noisy = np.stack([model.layout.to_program(draw.values) for draw in draws])
-    rules, begin = Rules(sites=sites, task_seconds=None), time.perf_counter()
-    tasks = [Task(alpha=ALPHA, beta=BETA, epsilon=1.0, seed=seed, method=Method.AUTO) for seed in range(references)]
-    delta = [run_trial(rules, prepared, task).delta for task in tasks]
-    seconds = time.perf_counter() - begin
     if model.arrays is None:
         raise SystemExit(f"{name} is no power network")
-    folder.mkdir(exist_ok=True)
-    lower_network(model.arrays(0.0)).save(folder / f"{name}-dispatch.npz")
-    lower_network(model.arrays(INTERIOR), joint=True).save(folder / f"{name}-joint.npz")
-    np.savez_compressed(
-        folder / f"{name}-releases.npz",
-        noisy=noisy,
-        cost=prepared.true_cost,
-        n_x=model.program.n_x,
-        x_start=model.program.x_start,
-        delta=np.array([np.nan if one is None else one for one in delta]),
-        reference_seconds=seconds,
-    )
+    tasks = [
+        Task(alpha=alpha, beta=beta, epsilon=1.0, seed=seed, method=Method.AUTO)
+        for alpha, beta in settings
+        for seed in range(references)
+    ]
+    begin, rules = time.perf_counter(), Rules(sites=sites, task_seconds=None)
+    delta = [run_trial(rules, prepared, task).delta for task in tasks]
+    given = {
+        "label": label,
+        "values": published_values(prepared.case),
+        "served": model.layout.served,
+        "cost": prepared.true_cost,
+        "n_x": model.program.n_x,
+        "x_start": model.program.x_start,
+        "settings": np.array(settings),
+        "delta": np.array([np.nan if one is None else one for one in delta], float).reshape(len(settings), references),
+        "reference_seconds": time.perf_counter() - begin,
+    }
+    drawn = simulate_laplace(prepared.case.values, epsilon=1.0, alpha=ALPHA, seed=noise_stream(label, 1), sites=sites)
+    if not np.array_equal(noisy_demands(given, ALPHA, 1), model.layout.to_program(drawn.values)):
+        raise SystemExit("the noise of this file is not that of the studies")
+    to.mkdir(exist_ok=True)
+    lower_network(model.arrays(0.0)).save(to / f"{name}-dispatch.npz")
+    lower_network(model.arrays(INTERIOR), joint=True).save(to / f"{name}-joint.npz")
+    np.savez_compressed(to / f"{name}-releases.npz", **given)
 
 
 class _Nobody:
@@ -114,79 +151,194 @@ def _engine(name: str) -> Engine:
     return NativeEngine()
 
 
-def run(name: str, engine: str, at_once: int, folder: Path, most: int | None) -> dict[str, Any]:
-    """Make the releases of a file together, and compare them with single ones."""
-    with np.load(folder / f"{name}-releases.npz") as file:
-        given = dict(file)
-    noisy = given["noisy"][:most]
-    cost, n_d = float(given["cost"]), noisy.shape[1]
-    program: Any = types.SimpleNamespace(
-        name="AC-OPF",
-        n_x=int(given["n_x"]),
-        x_start=given["x_start"],
-        d_lower=np.full(n_d, -np.inf),
-        d_upper=np.full(n_d, np.inf),
-        typical=None,
-        starts=(),
-        more_starts=(),
-        smoothed_cost=None,
-        adaptive_barrier=False,
-    )
-    towards = np.repeat([1.0, 0.0], n_d // 2) / np.sqrt(n_d // 2)
-    Solves.proxy_direction = lambda self, d: towards  # type: ignore[method-assign]  # the sum of active demands
-    target = CostTarget(value=cost, beta=BETA * cost, source=CostTargetMode.PUBLIC)
-    networks = [load_network(folder / f"{name}-{kind}.npz") for kind in ("dispatch", "joint")]
-    batches, nobody = PowerBatches(program, *networks, _engine(engine)), _Nobody(program)
-    jobs = [partial(_release, target, one) for one in noisy]
-    list(run_together(jobs[:WARM_UP], nobody, batches))
-    nobody.asked, begin = 0, time.perf_counter()
-    found = dict(run_together(jobs, nobody, batches, at_once=at_once))
-    seconds = time.perf_counter() - begin
-    results = [found[index].get() for index in range(len(jobs))]
-    known = min(len(given["delta"]), len(results))
-    expected, delta = given["delta"][:known], np.array([one.delta for one in results[:known]])
-    gap = np.abs(delta - expected) / np.maximum(expected, 1e-6)
-    verified = sum(one.verified for one in results)
+class Network:
+    """An exported network with its batches."""
+
+    def __init__(self, name: str, folder: Path, engine: Engine) -> None:
+        with np.load(folder / f"{name}-releases.npz") as file:
+            self.given: dict[str, Any] = dict(file)
+        n_d = 2 * int(self.given["served"].sum())
+        self.program: Any = types.SimpleNamespace(
+            name="AC-OPF",
+            n_x=int(self.given["n_x"]),
+            x_start=self.given["x_start"],
+            d_lower=np.full(n_d, -np.inf),
+            d_upper=np.full(n_d, np.inf),
+            typical=None,
+            starts=(),
+            more_starts=(),
+            smoothed_cost=None,
+            adaptive_barrier=False,
+        )
+        towards = np.repeat([1.0, 0.0], n_d // 2) / np.sqrt(n_d // 2)
+        Solves.proxy_direction = lambda self, d: towards  # type: ignore[method-assign]  # the sum of active demands
+        self._networks = [load_network(folder / f"{name}-{kind}.npz") for kind in ("dispatch", "joint")]
+        self.engine, self.batches = engine, PowerBatches(self.program, *self._networks, engine)
+
+    def optimum(self, demand: Any) -> Any:
+        """O(d) of public demands."""
+        half = demand.shape[1] // 2
+        found = BatchSolver(self._networks[0], self.engine).dispatch(
+            Scenarios(demand_p=demand[:, :half], demand_q=demand[:, half:]), keep=False
+        )
+        if not found.converged.all():
+            raise SystemExit("a public optimum was not found")
+        return found.cost
+
+    def releases(self, noisy: Any, target: Bands, options: argparse.Namespace) -> dict[str, Any]:
+        """Make all releases together, as often as asked for, and count the last time."""
+        seconds = []
+        for _ in range(options.runs):
+            begin = time.perf_counter()
+            parts = list(release_together(self.batches.rows, self.program, noisy, target))
+            seconds.append(time.perf_counter() - begin)
+        delta = np.concatenate([rows.delta for rows in parts])
+        handed_over = np.concatenate([rows.handed_over for rows in parts])
+        made = int(np.isfinite(delta).sum())
+        found = {
+            "engine": self.engine.name,
+            "releases": len(noisy),
+            "verified": made,
+            "seconds": seconds[-1],
+            "per_second": made / seconds[-1],
+            "seconds_of_runs": seconds,
+            "handed_over": {
+                HandOver(why).name: int((handed_over == why).sum()) for why in np.unique(handed_over[handed_over > 0])
+            },
+            **_where_time_went(parts, seconds[-1]),
+        }
+        if options.all:
+            found |= self._handed_over(noisy, target, delta, options.at_once)
+        return found | {"_delta": delta}
+
+    def _handed_over(self, noisy: Any, target: Bands, delta: Any, at_once: int) -> dict[str, Any]:
+        """Make the releases that were handed over, in threads; their distances are filled in."""
+        left, nobody, begin = np.flatnonzero(np.isnan(delta)), _Nobody(self.program), time.perf_counter()
+        jobs = [partial(_release, target, row, noisy[row]) for row in left]
+        for index, outcome in run_together(jobs, nobody, self.batches, at_once=at_once):
+            delta[left[index]] = outcome.get().delta
+        return {
+            "handed_over_seconds": time.perf_counter() - begin,
+            "handed_over_verified": int(np.isfinite(delta[left]).sum()),
+            "unsolved_by_batches": nobody.asked,
+        }
+
+
+def _release(target: Bands, row: int, noisy: Any, backend: Any) -> Any:
+    band = CostTarget(value=float(target.value[row]), beta=float(target.beta[row]), source=CostTargetMode.PUBLIC)
+    return solve_auto(backend, noisy, band)
+
+
+def _where_time_went(parts: list[ReleasedRows], seconds: float) -> dict[str, Any]:
+    """Seconds of kernels, check and the rest, and of each kind of batch."""
+    lines = [line for rows in parts for line in rows.batches]
+    kernels, check = sum(line.kernels for line in lines), sum(line.check for line in lines)
     return {
-        "case": name,
-        "engine": engine,
-        "releases": len(results),
-        "at_once": at_once,
-        "verified": verified,
-        "seconds": seconds,
-        "per_second": verified / seconds,
-        "left_unsolved_by_batches": nobody.asked,
-        "references": known,
-        "same_delta": int((gap <= SAME).sum()),
-        "worst_delta_gap": float(np.nanmax(gap, initial=0.0)),
-        "reference_seconds": float(given["reference_seconds"]),
+        "kernels_seconds": kernels,
+        "check_seconds": check,
+        "other_seconds": seconds - kernels - check,
+        "batches": {
+            what: _summed([line for line in lines if line.what == what]) for what in {line.what for line in lines}
+        },
     }
 
 
-def _release(target: CostTarget, noisy: Any, backend: Any) -> Any:
-    return solve_auto(backend, noisy, target)
+def _summed(lines: list[BatchLine]) -> dict[str, Any]:
+    rows = np.array([line.rows for line in lines])
+    return {
+        "calls": len(lines),
+        "rows": dict(zip(NAMES[lines[0].what], rows.sum(axis=0).tolist(), strict=True)),
+        "kernels_seconds": sum(line.kernels for line in lines),
+        "check_seconds": sum(line.check for line in lines),
+        "seconds": sum(line.seconds for line in lines),
+        "iterations": float(sum(line.iterations * sum(line.rows) for line in lines)),
+        "rounds": sum(line.rounds for line in lines),
+        "each": [
+            f"{'+'.join(map(str, line.rows))}: {line.kernels:.3f} s, {line.iterations:.1f} iterations, most "
+            f"{line.most_iterations}, {line.rounds} rounds, check {line.check:.3f} s"
+            for line in lines
+        ],
+    }
+
+
+def run(name: str, engine: Engine, releases: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Make releases of one network together, and compare the first with single ones."""
+    network = Network(name, options.data, engine)
+    given, settings = network.given, [tuple(setting) for setting in network.given["settings"]]
+    each = releases // len(settings)
+    noisy = np.stack([noisy_demands(given, alpha, seed) for alpha, _ in settings for seed in range(each)])
+    cost = float(given["cost"])
+    target = Bands(np.full(len(noisy), cost), np.repeat([beta * cost for _, beta in settings], each))
+    found = network.releases(noisy, target, options)
+    expected = given["delta"][:, :each]
+    delta = found.pop("_delta").reshape(len(settings), each)[:, : expected.shape[1]]
+    gap = (np.abs(delta - expected) / np.maximum(expected, 1e-6))[np.isfinite(expected)]
+    compared = {
+        "references": len(gap),
+        "references_handed_over": int(np.isnan(gap).sum()),
+        "same_delta": int((gap <= SAME).sum()),
+        "within_1e-6": int((gap <= 1e-6).sum()),
+        "worst_delta_gap": float(np.nanmax(gap, initial=0.0)),
+        "reference_seconds": float(given["reference_seconds"]),
+    }
+    return {"case": name, **found, **compared}
+
+
+def year(name: str, engine: Engine, hours: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Make a release of every hour, with loads that follow the pattern of bench/year_of_releases.py."""
+    network, hour = Network(name, options.data, engine), np.arange(hours)
+    day, season = (0.5 + 0.5 * np.cos(2 * np.pi * turn) for turn in ((hour - 18) / DAY, hour / YEAR))
+    scale = (0.70 + 0.20 * day + 0.10 * season) * np.where(hour % WEEK >= 5 * DAY, 0.9, 1.0)
+    values = network.given["values"][network.given["served"]]
+    cost = network.optimum(scale[:, None] * np.concatenate([values.real, values.imag]))
+    noisy = np.stack([noisy_demands(network.given, ALPHA, one, scale[one]) for one in range(hours)])
+    found = network.releases(noisy, Bands(cost, BETA * cost), options)
+    found.pop("_delta")
+    return {"case": f"{name}, {hours} hours", **found}
+
+
+def lines(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """What a command line asks for, network by network."""
+    engine = _engine(given.engine)
+    if given.what == "year":
+        yield year(given.case, engine, given.releases or YEAR, given)
+    elif given.case != "paper":
+        yield run(given.case, engine, given.releases or 1000, given)
+    else:
+        for path in sorted(given.data.glob("paper-*-releases.npz")):
+            name = path.name.removesuffix("-releases.npz")
+            yield run(name, engine, given.releases or len(PAPER) * PAPER_SEEDS, given)
 
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("export", "run"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("export", "run", "year"))
     parser.add_argument("case")
+    parser.add_argument("--from", dest="source", type=Path, help="folder of the paper's networks")
     parser.add_argument("--releases", type=int)
     parser.add_argument("--references", type=int, default=20)
     parser.add_argument("--engine", choices=("gpu", "native"), default="gpu")
-    parser.add_argument("--at-once", type=int, default=2048)
+    parser.add_argument("--runs", type=int, default=2, help="the first may compile kernels; the last counts")
+    parser.add_argument("--all", action="store_true", help="also make what was handed over, in threads")
+    parser.add_argument("--at-once", type=int, default=2048, help="threads for that")
     parser.add_argument("--data", type=Path, default=Path(".gpu-data"))
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    if given.what == "export":
-        export(given.case, given.releases or 1000, given.references, given.data)
+    if given.what == "export" and given.case == "paper":
+        for path in sorted(given.source.glob("nesta_*.m")):
+            name = f"paper-{path.stem.removeprefix('nesta_')}"
+            if not (given.data / f"{name}-releases.npz").exists():
+                export(name, path.absolute(), PAPER, given.references, given.data)
         return
-    line = json.dumps(run(given.case, given.engine, given.at_once, given.data, given.releases))
-    print(line)
-    if given.out is not None:
-        with given.out.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+    if given.what == "export":
+        export(given.case, None, ((ALPHA, BETA),), given.references, given.data)
+        return
+    for line in lines(given):
+        print(json.dumps(line), flush=True)
+        if given.out is not None:
+            with given.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from gridveil.programs import Status
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers.backend import Effort
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
-from gridveil.solvers.batch.power import PowerBatches
+from gridveil.solvers.batch.power import PowerBatches, Request
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
 
@@ -79,6 +79,24 @@ def test_rows_are_those_of_single_releases(name, method):
         assert bulk.delta == pytest.approx(alone.delta, rel=1e-3, abs=1e-7)
         assert bulk.cost == pytest.approx(alone.cost, rel=1e-4) and target.contains(bulk.cost)
         assert bulk.ending is alone.ending
+
+
+@needs_compiler
+def test_a_dispatch_near_a_point_starts_without_its_multipliers(monkeypatch):
+    model, _, noisy, target = setting("case14_ieee", 1)
+    engine, started = NativeEngine(threads=1), []
+    run = engine.run
+    monkeypatch.setattr(
+        engine, "run", lambda network, given, options: started.append(given) or run(network, given, options)
+    )
+    batches = PowerBatches.of_model(model, engine)
+    joint = batches.answer([Request(data=noisy[0], start=None, effort=Effort.FULL, band=target)])[0]
+    asked = Request(data=joint.d, start=joint.start, effort=Effort.NEAR, is_dispatch=True)
+    (found,) = batches.answer([asked, asked])[:1]
+    prices = started[-1].warm[:, : 4 * 14].reshape(2, 14, 4)[:, :, 2:]
+    assert found.converged and np.all(prices == 0.0) and started[-1].warm[:, 4 * 14 :].any()
+    batches.answer([replace(asked, effort=Effort.WARM)])
+    assert started[-1].warm[:, 2 : 4 * 14 : 4].any()
 
 
 @needs_compiler

@@ -1,9 +1,11 @@
-"""Many releases at once: each runs its method in a thread of its own, which sleeps while its problem waits for a batch.
+"""Many releases at once: each runs in a thread of its own, which sleeps while what it asks for waits for a batch.
 
-The methods are the ones that single releases use, unchanged: what they ask of their backend is gathered here, and as soon as
-nobody computes any more, all problems that wait are solved together, a batch for each kind. Every release has its own control
-flow, and one that ends makes room for the next. A problem that its batch does not solve goes to the backend of single
-releases, in the thread of the release that asked for it; the others do not wait for that.
+What releases ask of their backend is gathered here, and as soon as nobody computes any more, all that waits is solved together.
+A method may ask for its whole result: then all releases that do so advance together, as rows of arrays. One that these hand
+back, or whose method is another, runs its method as single releases do, unchanged, and its problems are solved together with
+those of others, a batch for each kind. Every release has its own control flow, and one that ends makes room for the next. A
+problem that its batch does not solve goes to the backend of single releases, in the thread of the release that asked for it;
+the others do not wait for that.
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.bilevel.result import BilevelResult
+from gridveil.bilevel.together.offer import Asked
+from gridveil.bilevel.together.releases import TogetherReleases
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
@@ -32,7 +37,7 @@ Vector = NDArray[np.float64]
 T = TypeVar("T")
 
 MOST_AT_ONCE = 2048
-"""Releases under way at the same time: more fill the batches better, but each takes a thread."""
+"""WholeReleases under way at the same time: more fill the batches better, but each takes a thread."""
 STACK_BYTES = 16 << 20
 """Of each thread: address space, of which memory is taken only as far as a solver goes."""
 
@@ -46,6 +51,18 @@ class Batches(Protocol):
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """One answer per request, converged or not."""
+        ...
+
+
+class WholeReleases(Protocol):
+    """Makes whole releases together, as ``together.releases.TogetherReleases``."""
+
+    def takes(self, asked: Asked) -> bool:
+        """Whether there is something to try."""
+        ...
+
+    def answer(self, asked: Sequence[Asked]) -> list[BilevelResult | None]:
+        """One result per release, None where it is for the method itself."""
         ...
 
 
@@ -71,9 +88,15 @@ class _StoppedError(BaseException):
 
 @dataclass(eq=False)
 class _Waiting:
-    request: Request
+    request: Request | Asked
     answered: threading.Event = field(default_factory=threading.Event)
-    answer: Answer | None = None
+    is_answered: bool = False
+    answer: Any = None
+
+    def give(self, answer: Any) -> None:
+        """Let the release that waits go on."""
+        self.answer, self.is_answered = answer, True
+        self.answered.set()
 
 
 class _Hall:
@@ -97,7 +120,7 @@ class _Hall:
             self._computing -= 1
             self._lock.notify()
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request | Asked) -> Any:
         """Wait for the batch that solves a request."""
         mine = _Waiting(request)
         with self._lock:
@@ -107,7 +130,7 @@ class _Hall:
             self._computing -= 1
             self._lock.notify()
         mine.answered.wait()
-        if mine.answer is None:
+        if not mine.is_answered:
             raise _StoppedError
         return mine.answer
 
@@ -132,8 +155,8 @@ class _Hall:
 class BatchedBackend:
     """The backend of one release among many: asks for batches first, then the backend that releases have by themselves."""
 
-    def __init__(self, alone: Backend, batches: Batches, hall: _Hall) -> None:
-        self._alone, self._batches, self._hall = alone, batches, hall
+    def __init__(self, alone: Backend, batches: Batches, hall: _Hall, releases: WholeReleases | None = None) -> None:
+        self._alone, self._batches, self._hall, self._releases = alone, batches, hall, releases
 
     @property
     def name(self) -> str:
@@ -156,6 +179,13 @@ class BatchedBackend:
     def portable(self, start: Start) -> bool:
         """Whether the backend of single releases says so."""
         return self._alone.portable(start)
+
+    def released_together(self, asked: Asked) -> BilevelResult | None:
+        """The result of ``auto``, found together with those of others; None where the method has to run by itself."""
+        if self._releases is None or not self._releases.takes(asked):
+            return None
+        result: BilevelResult | None = self._hall.ask(asked)
+        return result
 
     def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
         """O(d)."""
@@ -187,7 +217,7 @@ class BatchedBackend:
 
     def _solve(self, request: Request, alone: Callable[[], Answer]) -> Answer:
         if self._batches.takes(request):
-            answer = self._hall.ask(request)
+            answer: Answer = self._hall.ask(request)
             # A dispatch that multipliers do not lead to is tried without them next: that is quicker than to repeat it.
             if answer.converged or (request.is_dispatch and request.effort is Effort.WARM):
                 return answer
@@ -209,7 +239,7 @@ def run_all(
     except InputError:
         batches = None
     if batches is not None:
-        yield from run_together(jobs, backend, batches)
+        yield from run_together(jobs, backend, batches, TogetherReleases(batches.rows, model.program))
         return
     for index, job in enumerate(jobs):
         yield index, _outcome(partial(job, backend))
@@ -223,9 +253,17 @@ def _outcome(job: Callable[[], T]) -> JobOutcome[T]:
 
 
 def run_together(
-    jobs: Sequence[Callable[[Backend], T]], backend: Backend, batches: Batches, *, at_once: int = MOST_AT_ONCE
+    jobs: Sequence[Callable[[Backend], T]],
+    backend: Backend,
+    batches: Batches,
+    releases: WholeReleases | None = None,
+    *,
+    at_once: int = MOST_AT_ONCE,
 ) -> Iterator[tuple[int, JobOutcome[T]]]:
-    """Run all jobs, each with a backend of its own that shares batches; yield (index, outcome) as they end."""
+    """Run all jobs, each with a backend of its own that shares batches; yield (index, outcome) as they end.
+
+    Without ``releases`` every method runs by itself, problem by problem.
+    """
     hall = _Hall()
     results: list[tuple[int, JobOutcome[T]]] = []
     begun = finished = 0
@@ -233,7 +271,7 @@ def run_together(
 
     def work(index: int) -> None:
         with suppress(_StoppedError):
-            outcome = _outcome(partial(jobs[index], BatchedBackend(backend, batches, hall)))
+            outcome = _outcome(partial(jobs[index], BatchedBackend(backend, batches, hall, releases)))
             with lock:
                 results.append((index, outcome))
         hall.leave()
@@ -249,10 +287,7 @@ def run_together(
                 begin(begun)
                 begun += 1
             waiting = hall.gather(lambda: bool(results))
-            if waiting:
-                for one, answer in zip(waiting, batches.answer([one.request for one in waiting]), strict=True):
-                    one.answer = answer
-                    one.answered.set()
+            _answer_all(waiting, batches, releases)
             with lock:
                 done, results[:] = list(results), []
             finished += len(done)
@@ -260,3 +295,13 @@ def run_together(
     finally:
         threading.stack_size(usual)
         hall.stop()
+
+
+def _answer_all(waiting: list[_Waiting], batches: Batches, releases: WholeReleases | None) -> None:
+    """Problems first: whoever waits for one has further to go than a release that is about to begin."""
+    problems = [one.request for one in waiting if isinstance(one.request, Request)]
+    asked = [one.request for one in waiting if isinstance(one.request, Asked)]
+    answers = iter(batches.answer(problems) if problems else [])
+    results = iter(releases.answer(asked) if releases is not None and asked else [])
+    for one in waiting:
+        one.give(next(answers) if isinstance(one.request, Request) else next(results))

@@ -27,6 +27,7 @@ from gridveil.bilevel.methods.bracket import RootBracket
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
 from gridveil.bilevel.run import EvaluatedPoint, MethodRun
+from gridveil.bilevel.together.offer import Asked, OffersReleases
 from gridveil.core.band import CostTarget
 from gridveil.core.deadline import check_time
 from gridveil.solvers.backend import Answer, Backend, HalfSpace
@@ -41,6 +42,10 @@ def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: Au
 
     Never farther than Algorithm 1 by more than ``check + narrow``, if O is monotone, O↑ answers and the point is verified.
     """
+    if isinstance(backend, OffersReleases) and settings is DEFAULTS:
+        together = backend.released_together(Asked(noisy, target))
+        if together is not None:
+            return together
     run = MethodRun(backend, noisy, target)
     return run.conclude(lambda: _search(run, settings))
 

@@ -78,12 +78,55 @@ class RawOutput:
     """Whether a chosen start was feasible."""
     seconds: float
     """Time of the kernels alone."""
+    rounds: int = 0
+    """Iterations that all slots went through together; zero where each slot runs by itself."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EngineAnswer:
+    """Checked answers of a batch that stay in the engine's memory; see ``BatchAnswer``."""
+
+    cost: Array
+    status: Array
+    iterations: Array
+    feasible: Array
+    raw: Array
+    """(B, n_point) where each ended, as the kernels write it."""
+    demand: Array
+    """(B, 2 D) active, then reactive demands: those found by joint tasks, those given of dispatches."""
+    prices: Array | None
+    """(B, 2 D) ∂O/∂d of dispatches."""
+    kernels: float
+    check: float
+    """Seconds."""
+    rounds: int
+    """See ``RawOutput``."""
+
+    @classmethod
+    def of(
+        cls, raw: RawOutput, cost: Array, status: Array, demand: Array, prices: Array | None, *, check: float
+    ) -> EngineAnswer:
+        """From what the kernels have left and the check has found."""
+        return cls(
+            cost=cost,
+            status=status,
+            iterations=raw.iterations,
+            feasible=raw.feasible,
+            raw=raw.point,
+            demand=demand,
+            prices=prices,
+            kernels=raw.seconds,
+            check=check,
+            rounds=raw.rounds,
+        )
 
 
 class Engine(Protocol):
     """Runs the kernels on one kind of processor."""
 
     name: str
+    state_bytes: int
+    """Memory that a caller may take for what it keeps between batches."""
 
     @property
     def xp(self) -> Any:

@@ -69,6 +69,8 @@ class GpuEngine:
     """The kernels on the current CUDA device. ``lanes`` threads share a scenario; by default as many as keep it busy."""
 
     name = GPU
+    state_bytes = 8 << 30
+    """Slots take the memory that is left."""
 
     def __init__(self, lanes: int | None = None, bounds: tuple[int, ...] = BOUNDS) -> None:
         missing = missing_gpu()
@@ -148,7 +150,7 @@ class GpuEngine:
         if not options.soften:
             size = held.memory.nbytes + held.softness.nbytes
             self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
-        return RawOutput(**made, seconds=seconds)
+        return RawOutput(**made, seconds=seconds, rounds=rounds)
 
     def _slots(self, count: int, kernels: dict[str, Any], values: Any) -> _Slots:
         """Memory for so many slots; ``values`` are those of ``Net``."""

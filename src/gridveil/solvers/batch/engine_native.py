@@ -43,6 +43,8 @@ class NativeEngine:
 
     name = NATIVE
     xp = np
+    state_bytes = 256 << 20
+    """Larger batches are no quicker here, and nobody sees a result before all of a batch have theirs."""
 
     def __init__(self, threads: int | None = None, *, lanes: int = 1) -> None:
         """``lanes`` threads share a scenario, as on a GPU: slow, for tests of what only happens there."""

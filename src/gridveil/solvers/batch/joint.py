@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,28 +12,28 @@ from numpy.typing import NDArray
 from gridveil.core.errors import InputError
 from gridveil.solvers.batch.check import check_joint
 from gridveil.solvers.batch.contract import BatchAnswer, JointPoints, JointTasks
-from gridveil.solvers.batch.engine import Engine, RawInput, RunOptions
+from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import UNBOUNDED, solver_settings
 from gridveil.solvers.batch.lowering import read_points
 from gridveil.solvers.batch.network import BatchNetwork, relaxed_bounds
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
-from gridveil.solvers.batch.solver import CHECK_CHUNK, host, verdict
+from gridveil.solvers.batch.solver import CHECK_CHUNK, Clock, contiguous, host, verdict
 from gridveil.solvers.batch.starts import StartKind, Starts, same_start
 
-Floats = NDArray[np.float64]
+_TARGETS = ("target_p", "target_q")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LoweredTasks:
     """Joint tasks as the kernels take them, and the scales that their answers are read back by."""
 
-    local: Floats
+    local: Array
     """(B, 5, n) low, high, quadratic, linear of every local variable, and its weight in the second row."""
-    rows: Floats
+    rows: Array
     """(B, 5) see ``RawInput.rows``."""
-    objective_scale: Floats
+    objective_scale: Array
     """(B,)"""
-    row_scale: Floats
+    row_scale: Array
     """(B, 2)"""
 
     @property
@@ -41,56 +42,60 @@ class LoweredTasks:
         there: NDArray[np.bool_] = np.any(np.abs(self.rows[:, :4]) < UNBOUNDED, axis=1)
         return there
 
+    @classmethod
+    def joined(cls, parts: Sequence[LoweredTasks], xp: Any) -> LoweredTasks:
+        """Tasks of several kinds, one kind after the other: to the kernels they are all alike."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(**{f.name: xp.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
+
     def some(self, chosen: Any) -> LoweredTasks:
         """Some of the tasks."""
         return LoweredTasks(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
 
 
-def lower_tasks(network: BatchNetwork, tasks: JointTasks) -> LoweredTasks:
-    """Lower joint tasks as ``structured.tasks.lower_task`` lowers one."""
+def lower_tasks(network: BatchNetwork, tasks: JointTasks, xp: Any = np) -> LoweredTasks:
+    """Lower joint tasks as ``structured.tasks.lower_task`` lowers one; ``xp`` is the array module that the tasks are of."""
     setting = solver_settings()
     count, n = len(tasks), network.n_local
     n_generation, n_load = len(network.segment_gen) + len(network.grid.gen_bus), len(network.grid.load_bus)
     at = np.empty(n, np.int64)
     at[network.local_of] = np.arange(n)
-    demand = at[n_generation:]
-    table = np.zeros((count, 5, n))
-    table[:, :2] = network.tables["local"].reshape(n, 4)[:, :2].T
-    table[:, 0, demand], table[:, 1, demand] = _deviation_bounds(tasks)
-    rows = np.tile([UNBOUNDED, -UNBOUNDED, UNBOUNDED, -UNBOUNDED, 0.0], (count, 1))
-    scale, row_scale = np.ones(count), np.ones((count, 2))
+    demand = xp.asarray(at[n_generation:])
+    target = xp.concatenate([tasks.target_p, tasks.target_q], axis=1)
+    table = xp.zeros((count, 5, n))
+    table[:, :2] = xp.asarray(network.tables["local"].reshape(n, 4)[:, :2].T)
+    table[:, 0, demand], table[:, 1, demand] = _deviation_bounds(tasks, target, xp)
+    rows = xp.tile(xp.asarray([UNBOUNDED, -UNBOUNDED, UNBOUNDED, -UNBOUNDED, 0.0]), (count, 1))
+    scale, row_scale = xp.ones(count), xp.ones((count, 2))
     row_scale[:, 0] = network.objective_scale
     constant = float(network.constants.sum())
     for place, bound in ((0, tasks.cost_high), (1, tasks.cost_low)):
-        rows[:, place] = np.clip((bound - constant) * network.objective_scale, -UNBOUNDED, UNBOUNDED)
+        rows[:, place] = xp.clip((bound - constant) * network.objective_scale, -UNBOUNDED, UNBOUNDED)
     if tasks.delta is not None:
-        row_scale[:, 1] = 0.5 / np.sqrt(np.maximum(tasks.delta, setting["LEAST_RADIUS_SQUARED"]))
+        row_scale[:, 1] = 0.5 / xp.sqrt(xp.maximum(tasks.delta, setting["LEAST_RADIUS_SQUARED"]))
         rows[:, 2], rows[:, 4] = tasks.delta * row_scale[:, 1], 2.0 * row_scale[:, 1]
         table[:, 3, demand[:n_load]] = -1.0
         return LoweredTasks(local=table, rows=rows, objective_scale=scale, row_scale=row_scale)
-    farthest = np.maximum(
-        np.abs(tasks.target_p).max(axis=1, initial=0.0), np.abs(tasks.target_q).max(axis=1, initial=0.0)
-    )
-    scale = np.minimum(setting["DISTANCE_SCALE"], setting["DISTANCE_GRADIENT"] / np.maximum(2.0 * farthest, 1.0))
+    farthest = xp.abs(target).max(axis=1) if n_load else xp.zeros(count)
+    scale = xp.minimum(setting["DISTANCE_SCALE"], setting["DISTANCE_GRADIENT"] / xp.maximum(2.0 * farthest, 1.0))
     table[:, 2, demand] = 2.0 * scale[:, None]
     if tasks.weight_p is not None and tasks.weight_q is not None and tasks.least is not None:
-        weight = np.concatenate([tasks.weight_p, tasks.weight_q], axis=1)
-        target = np.concatenate([tasks.target_p, tasks.target_q], axis=1)
-        row_scale[:, 1] = 1.0 / np.maximum(np.abs(weight).max(axis=1), setting["LEAST_WEIGHT"])
+        weight = xp.concatenate([tasks.weight_p, tasks.weight_q], axis=1)
+        row_scale[:, 1] = 1.0 / xp.maximum(xp.abs(weight).max(axis=1), setting["LEAST_WEIGHT"])
         table[:, 4, demand] = weight * row_scale[:, 1:]
-        rows[:, 3] = (tasks.least - np.sum(weight * target, axis=1)) * row_scale[:, 1]
+        rows[:, 3] = (tasks.least - xp.sum(weight * target, axis=1)) * row_scale[:, 1]
     return LoweredTasks(local=table, rows=rows, objective_scale=scale, row_scale=row_scale)
 
 
-def _deviation_bounds(tasks: JointTasks) -> tuple[Floats, Floats]:
+def _deviation_bounds(tasks: JointTasks, target: Array, xp: Any) -> tuple[Array, Array]:
     """(B, 2 D) bounds on the deviations from the targets, relaxed as those of all variables."""
-    target = np.concatenate([tasks.target_p, tasks.target_q], axis=1)
     if tasks.low is None or tasks.high is None:
-        return np.full(target.shape, -UNBOUNDED), np.full(target.shape, UNBOUNDED)
-    low, high = tasks.low - target, tasks.high - target
+        return xp.full(target.shape, -UNBOUNDED), xp.full(target.shape, UNBOUNDED)
+    low, high = xp.asarray(tasks.low) - target, xp.asarray(tasks.high) - target
     with np.errstate(invalid="ignore"):
-        low, high = relaxed_bounds(low, high, ~(high - low <= solver_settings()["FIXED_WIDTH"]))
-    return np.clip(low, -UNBOUNDED, UNBOUNDED), np.clip(high, -UNBOUNDED, UNBOUNDED)
+        low, high = relaxed_bounds(low, high, ~(high - low <= solver_settings()["FIXED_WIDTH"]), xp)
+    return xp.clip(low, -UNBOUNDED, UNBOUNDED), xp.clip(high, -UNBOUNDED, UNBOUNDED)
 
 
 class JointSolver:
@@ -118,21 +123,9 @@ class JointSolver:
 
     def solve_lowered(self, tasks: JointTasks, lowered: LoweredTasks, starts: Starts) -> BatchAnswer:
         """Every task once, as its start says."""
-        xp, network = self._engine.xp, self.network
-        (target_p, target_q), rest = self._engine.send(tasks.target_p, tasks.target_q)
-        sent = {name: xp.ascontiguousarray(xp.asarray(getattr(lowered, name))) for name in ("local", "rows")}
-        point = None if starts.point is None else xp.ascontiguousarray(xp.asarray(starts.point))
-        given = RawInput(
-            demand_p=target_p,
-            demand_q=target_q,
-            rest=rest,
-            outage=None,
-            warm=point,
-            start=xp.asarray(np.ascontiguousarray(starts.choice)),
-            **sent,
-        )
-        raw = self._engine.run(network, given, self._options)
-        cost = raw.cost + float(network.constants.sum())
+        xp = self._engine.xp
+        raw = self._run([tasks], lowered, starts, self._options)
+        cost = raw.cost + float(self.network.constants.sum())
         points, residuals = self._read(tasks, lowered, cost, raw.point)
         return BatchAnswer(
             cost=host(xp, cost),
@@ -146,25 +139,64 @@ class JointSolver:
             raw=host(xp, raw.point),
         )
 
-    def _read(self, tasks: JointTasks, lowered: LoweredTasks, cost: Any, raw: Any) -> tuple[JointPoints, Any]:
-        """Points in the network's order, and the residuals of the check, some tasks at a time."""
+    def solve_rows(
+        self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts, max_iterations: int
+    ) -> EngineAnswer:
+        """Tasks of several kinds, kind after kind, as one batch; the answers stay in the engine's memory."""
+        xp, clock = self._engine.xp, Clock(self._engine)
+        raw = self._run(parts, lowered, starts, replace(self._options, max_iterations=max_iterations))
+        clock.lap()
+        cost = raw.cost + float(self.network.constants.sum())
+        demand, residuals = xp.empty((len(cost), 2 * len(self.network.grid.load_bus))), xp.empty((len(cost), 3))
+        begin = 0
+        for tasks in parts:
+            for rows, points, found in self._checked(tasks, lowered, cost, raw.point, begin):
+                demand[rows] = xp.concatenate([points.demand_p, points.demand_q], axis=1)
+                residuals[rows] = found
+            begin += len(tasks)
+        status = verdict(xp, raw.status, residuals)
+        return EngineAnswer.of(raw, cost, status, demand, None, check=clock.lap())
+
+    def _run(
+        self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts, options: RunOptions
+    ) -> RawOutput:
+        """The kernels on tasks that are lowered together."""
+        xp = self._engine.xp
+        targets = (xp.concatenate([xp.asarray(getattr(tasks, name)) for tasks in parts]) for name in _TARGETS)
+        (target_p, target_q), rest = self._engine.send(*targets)
+        given = RawInput(
+            demand_p=target_p,
+            demand_q=target_q,
+            rest=rest,
+            outage=None,
+            warm=contiguous(xp, starts.point),
+            start=contiguous(xp, starts.choice),
+            local=contiguous(xp, lowered.local),
+            rows=contiguous(xp, lowered.rows),
+        )
+        return self._engine.run(self.network, given, options)
+
+    def _checked(
+        self, tasks: JointTasks, lowered: LoweredTasks, cost: Any, raw: Any, begin: int = 0
+    ) -> Iterator[tuple[slice, JointPoints, Any]]:
+        """Rows of a batch with their points and the residuals of the check, some tasks at a time; ``begin`` is the first's."""
         xp, network = self._engine.xp, self.network
         chunk = max(1, CHECK_CHUNK // network.grid.n_bus)
-        found, residuals = [], xp.empty((len(tasks), 3))
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            for begin in range(0, len(tasks), chunk):
-                rows = slice(begin, begin + chunk)
-                some = tasks.rows(rows)
-                points = _joint_points(
-                    network,
-                    some,
-                    xp.asarray(lowered.objective_scale[rows]),
-                    xp.asarray(lowered.row_scale[rows]),
-                    raw[rows],
-                    xp,
-                )
-                residuals[rows] = check_joint(network.grid, some, cost[rows], points, xp)
-                found.append(replace(points, **{f.name: host(xp, getattr(points, f.name)) for f in fields(points)}))
+            for first in range(0, len(tasks), chunk):
+                some = tasks.rows(slice(first, first + chunk))
+                rows = slice(begin + first, begin + first + len(some))
+                scales = (xp.asarray(lowered.objective_scale[rows]), xp.asarray(lowered.row_scale[rows]))
+                points = _joint_points(network, some, *scales, raw[rows], xp)
+                yield rows, points, check_joint(network.grid, some, cost[rows], points, xp)
+
+    def _read(self, tasks: JointTasks, lowered: LoweredTasks, cost: Any, raw: Any) -> tuple[JointPoints, Any]:
+        """Points in the network's order, and the residuals of the check."""
+        xp = self._engine.xp
+        found, residuals = [], xp.empty((len(tasks), 3))
+        for rows, points, checked in self._checked(tasks, lowered, cost, raw):
+            residuals[rows] = checked
+            found.append(replace(points, **{f.name: host(xp, getattr(points, f.name)) for f in fields(points)}))
         if len(found) == 1:
             return found[0], residuals
         whole = {f.name: np.concatenate([getattr(part, f.name) for part in found]) for f in fields(JointPoints)}

@@ -255,13 +255,13 @@ def opf_arrays(plain: dict[str, Any]) -> OpfArrays:
     return OpfArrays(**own, line_output=plain["line_gen"], current=np.full(len(plain["rate"]), np.inf))
 
 
-def relaxed_bounds(low: Floats, high: Floats, free: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Bounds relaxed a little where a variable is free, met in the middle where it is not."""
+def relaxed_bounds(low: Any, high: Any, free: Any, xp: Any = np) -> tuple[Any, Any]:
+    """Bounds relaxed a little where a variable is free, met in the middle where it is not; ``xp`` is their array module."""
     share = solver_settings()["RELAXATION"]
     middle = 0.5 * (low + high)
     return (
-        np.where(free, low - share * np.maximum(1.0, np.abs(low)), middle),
-        np.where(free, high + share * np.maximum(1.0, np.abs(high)), middle),
+        xp.where(free, low - share * xp.maximum(1.0, xp.abs(low)), middle),
+        xp.where(free, high + share * xp.maximum(1.0, xp.abs(high)), middle),
     )
 
 

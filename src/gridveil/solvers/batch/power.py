@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.joint import JointSolver, lower_tasks, merged
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.network import BatchNetwork, lower_network, opf_arrays
+from gridveil.solvers.batch.power_rows import PowerRows
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
 from gridveil.solvers.batch.solver import BatchSolver
 from gridveil.solvers.batch.starts import StartKind, Starts
@@ -71,7 +73,7 @@ class PowerBatches:
     ) -> None:
         """From a program and its network, lowered for dispatches and, with room at its limits, for joint tasks."""
         self.program = program
-        self._joint = JointSolver(joint, engine)
+        self._engine, self._joint = engine, JointSolver(joint, engine)
         self._dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False)
         self._layouts = {True: PointLayout(dispatches), False: PointLayout(joint)}
         self._solvers: dict[bool, StructuredSolver] = {}
@@ -85,6 +87,11 @@ class PowerBatches:
             raise InputError(f"batches do not know {model.program.name}: only power networks with AC flows")
         joint = lower_network(model.arrays(INTERIOR), joint=True)
         return cls(model.program, lower_network(model.arrays(0.0)), joint, engine)
+
+    @cached_property
+    def rows(self) -> PowerRows:
+        """The same problems for whole arrays of releases."""
+        return PowerRows(self._dispatch.network, self._joint.network, self._engine, self._box)
 
     def _solver(self, dispatch: bool) -> StructuredSolver:
         """The structured solver of a network, which turns points of other solvers into starts."""
@@ -262,8 +269,8 @@ def _raw_rows(found: BatchAnswer) -> _Floats:
 
 
 def _conversion(request: Request, warm: WarmStart | None) -> float:
-    """Factor from the multipliers of an earlier objective to those of the request's; zero if there is none."""
-    if warm is None:
+    """Factor from the multipliers of an earlier objective to those of the request's; zero if none is there or wanted."""
+    if warm is None or (request.is_dispatch and request.effort is not Effort.WARM):
         return 0.0
     if warm.objective == request.objective:
         return 1.0

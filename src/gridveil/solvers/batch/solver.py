@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gridveil.solvers.batch.check import check_batch
 from gridveil.solvers.batch.contract import BatchAnswer, BatchStatus, Points, Scenarios
-from gridveil.solvers.batch.engine import Engine, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.lowering import (
     cost_constants,
@@ -77,11 +77,11 @@ class BatchSolver:
         With ``starts`` every scenario is run once, as its start says, and nothing is tried after a failure.
         """
         refuse_unfit(self.network, scenarios)
-        xp, clock = self._engine.xp, _Clock(self._engine)
+        xp, clock = self._engine.xp, Clock(self._engine)
         given = self._given(scenarios, warm)
         if starts is not None:
-            choice = _contiguous(xp, starts.choice)
-            given = replace(given, start=choice, warm=_contiguous(xp, starts.point))
+            choice = contiguous(xp, starts.choice)
+            given = replace(given, start=choice, warm=contiguous(xp, starts.point))
         sent = clock.lap()
         raw = self._run(given)
         clock.lap()
@@ -104,6 +104,26 @@ class BatchSolver:
         self.timing = Timing(raw.seconds, sent + clock.lap(), checked, clock.total())
         return answer if self._leftovers is None else self._leftovers.solve(scenarios, answer)
 
+    def dispatch_rows(self, demand: Array, starts: Starts | None, max_iterations: int) -> EngineAnswer:
+        """O(d) of every row of ``demand`` (B, 2 D), once; the answers stay in the engine's memory.
+
+        From its start, or without ``starts`` by way of soft balances.
+        """
+        xp, clock, half = self._engine.xp, Clock(self._engine), demand.shape[1] // 2
+        scenarios = Scenarios(demand_p=demand[:, :half], demand_q=demand[:, half:])
+        given = self._given(scenarios, None)
+        if starts is not None:
+            given = replace(given, start=contiguous(xp, starts.choice), warm=contiguous(xp, starts.point))
+        options = replace(self._options, max_iterations=max_iterations, soften=starts is None)
+        raw = self._engine.run(self.network, given, options)
+        clock.lap()
+        cost = raw.cost + float(self.network.constants.sum())
+        status = verdict(xp, raw.status, self._check(scenarios, cost, raw.point))
+        at_load = xp.asarray(self.network.position[self.network.grid.load_bus])
+        bus = raw.point[:, : 4 * self.network.grid.n_bus].reshape(len(demand), -1, 4)
+        prices = xp.concatenate([bus[:, at_load, 2], bus[:, at_load, 3]], axis=1) / self.network.objective_scale
+        return EngineAnswer.of(raw, cost, status, demand, prices, check=clock.lap())
+
     def _given(self, scenarios: Scenarios, warm: NDArray[np.float64] | None) -> RawInput:
         """The arrays of a batch in the engine's memory."""
         xp = self._engine.xp
@@ -112,9 +132,9 @@ class BatchSolver:
             demand_p=demand_p,
             demand_q=demand_q,
             rest=rest,
-            local=_contiguous(xp, local_table(self.network, scenarios)),
-            outage=_contiguous(xp, outage_table(scenarios)),
-            warm=_contiguous(xp, warm),
+            local=contiguous(xp, local_table(self.network, scenarios)),
+            outage=contiguous(xp, outage_table(scenarios)),
+            warm=contiguous(xp, warm),
         )
 
     def _run(self, given: RawInput) -> RawOutput:
@@ -177,7 +197,8 @@ def verdict(xp: Any, claimed: Any, residuals: Any) -> Any:
     return xp.where(solved, int(BatchStatus.CONVERGED), status).astype(xp.int32)
 
 
-def _contiguous(xp: Any, array: Any) -> Any:
+def contiguous(xp: Any, array: Any) -> Any:
+    """An array in the engine's memory, row after row."""
     return None if array is None else xp.ascontiguousarray(xp.asarray(array))
 
 
@@ -190,7 +211,7 @@ def _to_host(xp: Any, points: Points) -> Points:
     return replace(points, **{f.name: host(xp, getattr(points, f.name)) for f in fields(points)})
 
 
-class _Clock:
+class Clock:
     """Seconds between laps, with whatever the engine still has under way included."""
 
     def __init__(self, engine: Engine) -> None:
@@ -198,10 +219,12 @@ class _Clock:
         self._first = self._last = perf_counter()
 
     def lap(self) -> float:
+        """Since the last lap."""
         self._wait()
         now = perf_counter()
         passed, self._last = now - self._last, now
         return passed
 
     def total(self) -> float:
+        """Up to the last lap."""
         return self._last - self._first

@@ -1,0 +1,112 @@
+"""Root searches of many rows: ``methods/bracket.py`` for arrays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.bilevel.methods.settings import AutoSettings
+from gridveil.bilevel.together.rows import AutoRows
+from gridveil.solvers.batch.engine import Array
+from gridveil.solvers.batch.solver import host
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NOTHING, LOW, HIGH = 0, 1, 2
+
+
+class RootBrackets:
+    """√δ values below the band and in it, which to try next, and when to stop: see ``RootBracket``.
+
+    With a point in hand the first push that fails ends a search. Without one (the best point is then infinitely far away) the first
+    push that does not find one ends it here, so there is no list of failures.
+    """
+
+    def __init__(self, rows: AutoRows, settings: AutoSettings) -> None:
+        self._rows, self._settings, n = rows, settings, len(rows)
+        self._low, self._missing = np.full(n, np.nan), np.full(n, np.nan)
+        self._high = np.full(n, np.nan)
+        """How far above the band's lower edge the nearest point costs; NaN where that says nothing."""
+        self._last_moved = np.full(n, NOTHING)
+        self._before, self._least, self._first, self._root = (np.full(n, np.nan) for _ in range(4))
+        self.pushes, self._over = np.zeros(n, np.int64), np.zeros(n, bool)
+
+    def begin(self, mine: Ints) -> None:
+        """Start the searches of some rows: first a little nearer than the point in hand."""
+        rows, settings = self._rows, self._settings
+        self._low[mine] = np.sqrt(rows.lower[mine])
+        self._missing[mine] = rows.highpoint_cost[mine] - rows.band.lower[mine]
+        self._before[mine] = rows.base.delta[mine]
+        self._least[mine] = np.sqrt((1 + settings.narrow) * rows.lower[mine])
+        self._first[mine] = self._root[mine] = np.sqrt((1 - settings.check) * rows.base.delta[mine])
+
+    def guess_first(self, mine: Ints, prices: Array) -> None:
+        """Without a point in hand: from the prices of the last dispatch, but a good step beyond the high point."""
+        settings, root, half = self._settings, self._low[mine], prices.shape[1] // 2
+        # The proxy is the total active demand: this is its direction of length one.
+        slope = host(self._rows.power.xp, prices[:, :half].sum(axis=1)) / math.sqrt(half)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.where(slope > 0, -self._missing[mine] / slope, 0.0)
+        step = np.minimum(step, settings.longest_step * np.maximum(root, math.sqrt(settings.bisection.eta)))
+        least = np.maximum(settings.growth * root, math.sqrt(settings.smallest_radius))
+        self._first[mine] = self._root[mine] = np.maximum(root + step, least)
+
+    def next_radius(self, mine: Ints) -> Bools:
+        """Set the next δ for O↑ in the rows; False where further steps are pointless."""
+        rows, settings = self._rows, self._settings
+        self._root[mine] = np.maximum(self._root[mine], self._least[mine])
+        radius = self._root[mine] ** 2
+        as_far = radius > (1 - settings.check / 2) * rows.base.delta[mine]
+        over = self._over[mine] | (self.pushes[mine] == settings.most_pushes) | (radius <= rows.lower[mine]) | as_far
+        rows.radius[mine[~over]] = radius[~over]
+        self.pushes[mine[~over]] += 1
+        return np.asarray(~over)
+
+    def found_nearer(self, mine: Ints) -> Bools:
+        """Whether the searches of some rows gave a point nearer than the one they began with."""
+        return np.asarray(self._rows.base.delta[mine] < self._before[mine])
+
+    def learn(self, mine: Ints) -> None:
+        """Take note of O at the points of O↑; the base is the best point already."""
+        rows, settings = self._rows, self._settings
+        cost, root = rows.reached.cost[mine], self._root[mine]
+        answered = cost <= rows.band.upper[mine]
+        below = answered & (cost < rows.band.lower[mine])
+        low = mine[below]
+        rows.lower[low] = np.maximum(rows.lower[low], root[below] ** 2)
+        self._move_low(low, root[below], cost[below] - rows.band.lower[low])
+        self._move_high(mine[answered & ~below], cost[answered & ~below])
+        upper = rows.base.delta[mine]
+        told_no_nearer = answered & (upper == self._before[mine]) & (root >= self._first[mine])
+        closed = upper - rows.lower[mine] <= settings.check * upper
+        self._over[mine] = told_no_nearer | closed | ~answered
+        self._guess(mine[~self._over[mine]])
+
+    def _move_low(self, mine: Ints, root: Floats, missing: Floats) -> None:
+        """Points below the band; where the low end moved twice running, the other end counts half."""
+        self._low[mine], self._missing[mine] = root, missing
+        twice = mine[self._last_moved[mine] == LOW]
+        self._high[twice] /= 2
+        self._last_moved[mine] = LOW
+
+    def _move_high(self, mine: Ints, cost: Floats) -> None:
+        """Points in the band. At its upper edge the band, not the radius, limits O↑: its cost then says nothing."""
+        band, joint = self._rows.band, self._rows.joint_band
+        saturated = cost > joint.upper[mine] - self._settings.saturation * joint.beta[mine]
+        self._high[mine] = np.where(saturated, np.nan, cost - band.lower[mine])
+        twice = mine[self._last_moved[mine] == HIGH]
+        self._missing[twice] /= 2
+        self._last_moved[mine] = HIGH
+
+    def _guess(self, mine: Ints) -> None:
+        """The next √δ to try."""
+        settings, low, missing = self._settings, self._low[mine], self._missing[mine]
+        high, value = np.sqrt(self._rows.base.delta[mine]), self._high[mine]
+        share = np.clip(-missing / (value - missing), 0.01, 0.99)
+        guess = np.minimum((low + share * (high - low)) * (1 + settings.aim_inside), (low + 3 * high) / 4)
+        guess = np.where(np.isnan(value), low + settings.saturated_share * (high - low), guess)
+        self._root[mine] = np.where(np.isfinite(missing), guess, (low + high) / 2)

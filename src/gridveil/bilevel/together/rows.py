@@ -1,0 +1,186 @@
+"""The state of many releases under way: one row each, numbers in NumPy arrays, points in the engine's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.bilevel.run import ACCEPTANCE_MARGIN, JOINT_MARGIN
+from gridveil.solvers.batch.engine import Array
+from gridveil.solvers.batch.power_rows import Kind, PowerRows, StartRank
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Phase(IntEnum):
+    """What a row waits for."""
+
+    JOINT = 0
+    FOLLOW = 1
+    """O at the demands of the joint point."""
+    FRESH = 2
+    """O at the best point, from scratch."""
+    SOFTENED = 3
+    """The same by way of soft balances, after a cold start has failed."""
+    NEARBY = 4
+    """The same from the joint point without multipliers, after both have failed: see ``Solves.verify``."""
+    FINISHED = 5
+    HANDED_OVER = 6
+
+
+class Doing(IntEnum):
+    """The step that a row is at, by the names of the steps of ``auto``."""
+
+    HIGHPOINT = 0
+    CUT = 1
+    POLISH = 2
+    POLISH_AGAIN = 3
+    """The same cut, asking for more."""
+    ROOT = 4
+
+
+class StartAt(IntEnum):
+    """The point that the next joint problem starts from."""
+
+    BASE = 0
+    REACHED = 1
+    HIGHPOINT = 2
+
+
+class HandOver(IntEnum):
+    """Why a release is left to the code of single releases."""
+
+    NONE = 0
+    JOINT_UNSOLVED = 1
+    DISPATCH_UNSOLVED = 2
+    NOISY_TOO_DEAR = 3
+    """The high point is d̃ itself, but O(d̃) lies above the band."""
+    NO_POINT = 4
+    """Neither cuts from below nor the first push have found a point in the band."""
+    REFUSED = 5
+    """A fresh solve found the best point outside the band."""
+    SMALL_DEMAND = 6
+    """The tolerance of a dispatch shrinks with so little demand."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Cost bands, one per row, as ``CostTarget``."""
+
+    value: Floats
+    beta: Floats
+
+    def shrunk(self, share: float) -> Bands:
+        """Without this share of their half-widths at either edge."""
+        return Bands(self.value, (1 - share) * self.beta)
+
+    @property
+    def lower(self) -> Floats:
+        """f̃ − β."""
+        return self.value - self.beta
+
+    @property
+    def upper(self) -> Floats:
+        """f̃ + β."""
+        return self.value + self.beta
+
+    def contain(self, cost: Floats, rows: Ints) -> Bools:
+        """Whether costs of some rows lie in their bands."""
+        return (self.lower[rows] <= cost) & (cost <= self.upper[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedRows:
+    """A joint point of every row, and O at its demands: what ``EvaluatedPoint`` is to one release."""
+
+    raw: Array
+    row_scale: Array
+    """(n,) of the point's cut or ball, zero if it has none."""
+    scale: Array
+    """(n,) of the objective of its problem."""
+    demand: Array
+    prices: Array
+    follower: Array
+    """(n, n_point) where O at these demands ended."""
+    follower_demand: Array
+    kind: Ints
+    delta: Floats
+    joint_cost: Floats
+    proxy: Floats
+    cost: Floats
+
+    @classmethod
+    def empty(cls, power: PowerRows, n: int) -> EvaluatedRows:
+        """Nothing known of any row."""
+        zeros = power.xp.zeros
+        return cls(
+            raw=zeros((n, power.n_joint)),
+            row_scale=zeros(n),
+            scale=power.xp.ones(n),
+            demand=zeros((n, power.n_d)),
+            prices=zeros((n, power.n_d)),
+            follower=zeros((n, power.n_dispatch)),
+            follower_demand=zeros((n, power.n_d)),
+            kind=np.full(n, int(Kind.NEAREST)),
+            **{name: np.full(n, np.nan) for name in ("delta", "joint_cost", "proxy", "cost")},
+        )
+
+    def take(self, other: EvaluatedRows, rows: Ints, xp: Any) -> None:
+        """The points of another for some rows."""
+        there = xp.asarray(rows)
+        for one in fields(self):
+            mine = getattr(self, one.name)
+            chosen = rows if isinstance(mine, np.ndarray) else there
+            mine[chosen] = getattr(other, one.name)[chosen]
+
+
+class AutoRows:
+    """All rows of a batch of releases: ``base`` is the point to cut at (the best, once there is one), ``reached`` the last."""
+
+    def __init__(self, power: PowerRows, noisy: Array, target: Bands) -> None:
+        """``noisy`` (n, 2 D) in the engine's memory."""
+        n = len(noisy)
+        self.power, self.noisy, self.target = power, noisy, target
+        self.joint_band, self.band = target.shrunk(JOINT_MARGIN), target.shrunk(ACCEPTANCE_MARGIN)
+        self.base, self.reached = EvaluatedRows.empty(power, n), EvaluatedRows.empty(power, n)
+        self.phase, self.doing = np.full(n, int(Phase.JOINT)), np.full(n, int(Doing.HIGHPOINT))
+        self.attempt = np.full(n, int(StartRank.COLD))
+        """Which of its starts the problem under way is at."""
+        self.parked = np.zeros(n, bool)
+        """Whether a row waits for the others, since its problem takes long."""
+        self.has_last = np.zeros(n, bool)
+        """Whether there is a last dispatch."""
+        self.start_at = np.full(n, int(StartAt.BASE))
+        self.at_noisy, self.at_once = np.zeros(n, bool), np.zeros(n, bool)
+        """Whether the high point is d̃ itself; whether it is in the band."""
+        self.rooted = np.zeros(n, bool)
+        """Whether the root search has been made."""
+        self.cuts, self.polishes, self.calls = (np.zeros(n, np.int64) for _ in range(3))
+        self.share, self.extra = np.ones(n), np.zeros(n)
+        self.aim, self.steepness = np.full(n, np.nan), np.full(n, np.nan)
+        """Of the cut under way: the cost that it asks for, and the length of the prices at the base."""
+        self.radius, self.lower = np.full(n, np.nan), np.zeros(n)
+        """δ of the push under way, and below which there is nothing in the band, as far as O↑ tells."""
+        self.highpoint_delta, self.highpoint_cost = np.full(n, np.nan), np.full(n, np.nan)
+        self.highpoint_demand, self.highpoint_raw = (power.xp.zeros((n, k)) for k in (power.n_d, power.n_joint))
+        self.cost, self.solution = np.full(n, np.nan), power.xp.zeros((n, power.n_dispatch))
+        """O(d*), verified, and where it ended."""
+        self.handed_over = np.full(n, int(HandOver.NONE))
+
+    def __len__(self) -> int:
+        return len(self.noisy)
+
+    def hand_over(self, rows: Ints, reason: HandOver) -> None:
+        """Leave rows to the code of single releases."""
+        self.phase[rows], self.handed_over[rows] = Phase.HANDED_OVER, reason
+
+
+def bytes_per_row(power: PowerRows) -> int:
+    """Memory that the state of a release takes."""
+    return 8 * (3 * power.n_joint + 3 * power.n_dispatch + 8 * power.n_d)

@@ -1,0 +1,388 @@
+"""Releases that advance together, as rows of arrays: those of single releases, and every way to be handed back to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from device_arrays import DeviceEngine
+from gridveil.bilevel.bulk import run_together
+from gridveil.bilevel.methods.auto import solve_auto
+from gridveil.bilevel.methods.settings import AutoSettings
+from gridveil.bilevel.result import Ending
+from gridveil.bilevel.together import auto as together_auto
+from gridveil.bilevel.together.offer import Asked
+from gridveil.bilevel.together.releases import TogetherReleases, release_together
+from gridveil.bilevel.together.rows import Bands, HandOver
+from gridveil.core.band import DataRows, Tolerance
+from gridveil.core.choices import BatchEngine, CostTargetMode, DemandBounds
+from gridveil.core.methods import Solver
+from gridveil.privacy.curator import published_values
+from gridveil.sectors.registry import build_model, load_case
+from gridveil.solvers.batch.contract import BatchStatus
+from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
+from gridveil.solvers.batch.power import PowerBatches
+from gridveil.solvers.registry import backend_for
+from gridveil.solvers.solves import Solves
+
+pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+
+
+class Setting:
+    """A public case, its backend and batches, and noisy data around it with a band for each row."""
+
+    def __init__(self, name, settings, count, *, bounds=None, engine=None):
+        case = load_case(name)
+        model = build_model(case.network)
+        self.model = model if bounds is None else model.bounded(bounds)
+        self.program = self.model.program
+        self.backend = backend_for(self.model, Solver.STRUCTURED)
+        self.batches = PowerBatches.of_model(self.model, engine or NativeEngine(threads=1))
+        d = model.layout.to_program(published_values(case))
+        cost, generator = Solves(self.backend).afresh(d).cost, np.random.default_rng(7)
+        scale = np.repeat([alpha for alpha, _ in settings], count)
+        self.noisy = d + scale[:, None] * generator.laplace(size=(len(scale), len(d)))
+        bands = [Tolerance.parse(beta).around(cost, CostTargetMode.PUBLIC) for _, beta in settings]
+        self.targets = [band for band in bands for _ in range(count)]
+
+    @property
+    def bands(self):
+        return Bands(*(np.array([getattr(one, name) for one in self.targets]) for name in ("value", "beta")))
+
+    def together(self, **options):
+        (found,) = release_together(self.batches.rows, self.program, self.noisy, self.bands, **options)
+        return found
+
+    def alone(self, row):
+        return solve_auto(self.backend, self.noisy[row], self.targets[row])
+
+
+def assert_same(found, alone, target):
+    """Everything that a single release tells, within the solver's tolerance."""
+    assert found.verified and alone.verified and target.contains(found.cost)
+    assert found.ending is alone.ending and found.optimisations == alone.optimisations
+    assert found.delta == pytest.approx(alone.delta, rel=1e-6, abs=1e-9)
+    assert found.cost == pytest.approx(alone.cost, rel=1e-6)
+    assert found.d == pytest.approx(alone.d, abs=1e-4) and found.x == pytest.approx(alone.x, abs=1e-3)
+    assert found.highpoint.delta == pytest.approx(alone.highpoint.delta, rel=1e-6, abs=1e-9)
+    assert found.highpoint.cost == pytest.approx(alone.highpoint.cost, rel=1e-6)
+    assert [step.kind for step in found.history] == [step.kind for step in alone.history]
+    for mine, other in zip(found.history, alone.history, strict=True):
+        for name in ("radius", "delta", "proxy", "joint_cost", "cost"):
+            assert getattr(mine, name) == pytest.approx(getattr(other, name), rel=1e-4, abs=1e-6), (mine.kind, name)
+        assert mine.joint_status is other.joint_status and mine.follower_status is other.follower_status
+        assert mine.seconds > 0
+    assert found.monotonicity.points == alone.monotonicity.points and found.seconds > 0
+
+
+@pytest.mark.parametrize(
+    "name, settings, count, least",
+    [
+        ("case14_ieee", [(0.1, "1%"), (0.02, "10%"), (0.3, "0.5%")], 10, 24),
+        ("case30_ieee", [(0.05, "5%"), (0.1, "1%")], 10, 18),
+        ("case57_ieee", [(0.1, "1%")], 8, 6),
+        ("case118_ieee", [(0.1, "1%"), (1.0, "1%"), (0.1, "0.1%")], 6, 15),
+    ],
+)
+def test_rows_are_those_of_single_releases(name, settings, count, least):
+    setting = Setting(name, settings, count)
+    found = setting.together()
+    assert found.finished.sum() >= least
+    endings = set()
+    for row in np.flatnonzero(found.finished):
+        alone = setting.alone(row)
+        assert_same(found.result(row), alone, setting.targets[row])
+        endings.add(alone.ending)
+    assert {Ending.POLISHED} < endings  # rows end in different ways
+    for row in np.flatnonzero(~found.finished):
+        assert found.result(row) is None and np.isnan(found.cost[row]) and found.handed_over[row] > 0
+
+
+def test_a_search_below_the_first_point_is_that_of_single_releases():
+    setting = Setting("case30_ieee", [(0.05, "5%"), (0.1, "1%"), (0.2, "2%")], 60)
+    found = setting.together()
+    pushes = [
+        sum(step.kind.name == "ROOT" for step in found.result(row).history) for row in np.flatnonzero(found.finished)
+    ]
+    several = np.flatnonzero(found.finished)[np.array(pushes) > 1]
+    assert len(several) > 0  # the root search went on after its first push
+    for row in several:
+        assert_same(found.result(row), setting.alone(row), setting.targets[row])
+
+
+def test_bounds_on_demands_hold():
+    setting = Setting("case14_ieee", [(0.2, "1%")], 12, bounds=DemandBounds.NONNEGATIVE)
+    found = setting.together()
+    assert setting.noisy.min() < -0.01 and found.finished.sum() >= 9
+    for row in np.flatnonzero(found.finished):
+        assert np.all(found.d[row] >= setting.program.d_lower - 1e-7)
+        assert found.delta[row] == pytest.approx(setting.alone(row).delta, rel=1e-6)
+
+
+def test_rows_do_not_depend_on_the_others_of_their_batch(monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 9)
+    whole = setting.together()
+    monkeypatch.setattr(NativeEngine, "state_bytes", 1)  # one row at a time
+    parts = list(release_together(setting.batches.rows, setting.program, setting.noisy, setting.bands))
+    assert len(parts) == 9
+    assert np.array_equal(np.concatenate([part.d for part in parts]), whole.d, equal_nan=True)
+    assert [part.history.by_row(1)[1].tolist() for part in parts] == [
+        whole.history.by_row(9)[1][slice(*whole.history.by_row(9)[0][[row, row + 1]])].tolist() for row in range(9)
+    ]
+
+
+def test_arrays_stay_where_the_engine_keeps_them():
+    on_device = Setting("case14_ieee", [(0.1, "1%"), (0.3, "0.5%")], 8, engine=DeviceEngine(threads=1))
+    here = Setting("case14_ieee", [(0.1, "1%"), (0.3, "0.5%")], 8)
+    assert np.array_equal(on_device.together().d, here.together().d, equal_nan=True)
+    bounded = Setting("case14_ieee", [(0.2, "1%")], 3, bounds=DemandBounds.NONNEGATIVE, engine=DeviceEngine(threads=1))
+    assert bounded.together().finished.any()
+
+
+def test_a_band_of_another_row_would_be_noticed():
+    setting = Setting("case14_ieee", [(0.1, "1%"), (0.1, "0.1%")], 6)
+    right = setting.together()
+    setting.targets = setting.targets[::-1]
+    wrong = setting.together()
+    setting.targets = setting.targets[::-1]
+    differing = 0
+    for row in np.flatnonzero(right.finished & wrong.finished & ~right.at_once):
+        assert_same(right.result(row), setting.alone(row), setting.targets[row])
+        try:
+            assert_same(wrong.result(row), setting.alone(row), setting.targets[row])
+        except AssertionError:
+            differing += 1
+    assert differing > 0
+
+
+def spoiled(setting, monkeypatch, spoil):
+    """Let every batch pass through ``spoil`` (is it of joint problems, choices of starts, what came of it)."""
+    engine = setting.batches.rows.engine
+    run = engine.run
+
+    def changed(network, given, options):
+        start = np.full(len(given.demand_p), SOFTENED) if given.start is None else given.start[:, 0]
+        return spoil(network.rows > 0, start, run(network, given, options))
+
+    monkeypatch.setattr(engine, "run", changed)
+
+
+def failing(raw, which):
+    return replace(
+        raw, status=np.where(which, int(BatchStatus.NO_STEP), raw.status), cost=np.where(which, np.nan, raw.cost)
+    )
+
+
+COLD, WARM, SOFTENED, HELD, NEAR = 0, 1, 2, 4, 5
+
+
+@pytest.mark.parametrize(
+    "reason, spoil",
+    [
+        (HandOver.JOINT_UNSOLVED, lambda joint, start, raw: failing(raw, np.full(len(start), joint))),
+        (HandOver.DISPATCH_UNSOLVED, lambda joint, start, raw: failing(raw, ~joint & np.isin(start, [WARM, NEAR]))),
+        (HandOver.REFUSED, lambda joint, start, raw: failing(raw, ~joint & (start != WARM))),
+    ],
+)
+def test_what_batches_do_not_solve_is_handed_over(reason, spoil, monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 8)
+    spoiled(setting, monkeypatch, spoil)
+    found = setting.together()
+    # Dispatches at joint points may do without multipliers too, so some rows do not get as far as their verification.
+    assert not found.finished.any() and reason in found.handed_over
+    assert set(found.handed_over) <= {reason, HandOver.DISPATCH_UNSOLVED}
+
+
+def test_second_starts_replace_first_ones(monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 8)
+    usual, tried = setting.together(), []
+
+    def no_first_start(joint, start, raw):
+        tried.extend(start[np.full(len(start), joint)].tolist())
+        return failing(raw, joint & np.isin(start, [COLD, WARM]))
+
+    spoiled(setting, monkeypatch, no_first_start)
+    found = setting.together()
+    assert {COLD, WARM, HELD, NEAR} <= set(tried) and found.finished.sum() >= usual.finished.sum() - 2
+    both = found.finished & usual.finished
+    assert found.delta[both] == pytest.approx(usual.delta[both], rel=1e-6, abs=1e-9)
+
+
+def test_followers_without_multipliers_find_the_same(monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 8)
+    usual = setting.together()
+    spoiled(setting, monkeypatch, lambda joint, start, raw: failing(raw, ~joint & (start == WARM)))
+    found = setting.together()
+    both = found.finished & usual.finished
+    assert both.sum() >= 6 and found.delta[both] == pytest.approx(usual.delta[both], rel=1e-6, abs=1e-9)
+
+
+def test_soft_balances_verify_what_cold_starts_do_not_solve(monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 8)
+    usual = setting.together()
+    spoiled(setting, monkeypatch, lambda joint, start, raw: failing(raw, ~joint & (start == COLD)))
+    found = setting.together()
+    assert [batch.rows for batch in found.batches if batch.what == "softened"] == [(usual.finished.sum(),)]
+    assert np.array_equal(found.finished, usual.finished) and np.array_equal(found.d, usual.d, equal_nan=True)
+    assert found.cost == pytest.approx(usual.cost, rel=1e-7, nan_ok=True)
+
+
+def test_points_are_verified_from_the_joint_point_where_nothing_from_scratch_works(monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 8)
+    usual = setting.together()
+    spoiled(setting, monkeypatch, lambda joint, start, raw: failing(raw, ~joint & np.isin(start, [COLD, SOFTENED])))
+    found = setting.together()
+    assert [batch.rows for batch in found.batches if batch.what == "nearby"] == [(usual.finished.sum(),)]
+    assert np.array_equal(found.finished, usual.finished) and np.array_equal(found.d, usual.d, equal_nan=True)
+
+
+def test_rows_that_take_long_wait_for_the_others_and_end_the_same(monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 12)
+    usual = setting.together()
+    monkeypatch.setattr(together_auto, "FIRST_ITERATIONS", 9)
+    found = setting.together()
+    assert len(found.batches) > len(usual.batches)
+    assert max(batch.most_iterations for batch in found.batches[:2]) == 9 < usual.batches[0].most_iterations
+    # A run that the limit ends is solved all the same if the check finds its point sound: last digits may differ.
+    assert found.d == pytest.approx(usual.d, abs=1e-5, nan_ok=True) and np.array_equal(found.finished, usual.finished)
+
+
+@pytest.mark.parametrize("settings", [AutoSettings(most_cuts=0), AutoSettings(flat=1e9)])
+def test_where_cuts_find_nothing_a_push_does(settings):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 12)
+    found = setting.together(settings=settings)
+    searched = np.flatnonzero(~found.at_once & found.finished)
+    assert len(searched) >= 2
+    for row in searched:
+        alone = solve_auto(setting.backend, setting.noisy[row], setting.targets[row], settings)
+        assert_same(found.result(row), alone, setting.targets[row])
+        assert "CUT" not in [step.kind.name for step in alone.history]
+
+
+def test_where_neither_finds_a_point_the_release_is_handed_over():
+    setting = Setting("case14_ieee", [(0.1, "1%")], 8)
+    short = AutoSettings(
+        most_cuts=0, growth=1.0, longest_step=0.0, smallest_radius=1e-12
+    )  # the first push goes nowhere
+    found = setting.together(settings=short)
+    assert set(found.handed_over[~found.at_once]) == {HandOver.NO_POINT} and found.finished[found.at_once].all()
+
+
+def test_demands_that_are_too_dear_or_too_small_are_handed_over():
+    setting = Setting("case14_ieee", [(1e-6, "10%")], 3)
+    assert [setting.together().ending(row) for row in range(3)] == [Ending.NOISY_IN_BAND] * 3
+    setting.noisy *= 1e-2
+    setting.targets = [replace(one, value=0.01 * one.value, beta=one.value) for one in setting.targets]
+    assert set(setting.together().handed_over) == {HandOver.SMALL_DEMAND}
+
+
+def test_a_high_point_at_noisy_data_that_cost_too_much_is_handed_over(monkeypatch):
+    setting = Setting("case14_ieee", [(1e-6, "10%")], 3)
+
+    def dearer(joint, start, raw):
+        return raw if joint else replace(raw, cost=1.2 * raw.cost)
+
+    monkeypatch.setattr(
+        "gridveil.solvers.batch.solver.check_batch", lambda grid, on, some, cost, points, xp: xp.zeros((len(some), 3))
+    )
+    monkeypatch.setattr(together_auto, "WORSE_THAN_START", 1.0)
+    spoiled(setting, monkeypatch, dearer)
+    assert set(setting.together().handed_over) == {HandOver.NOISY_TOO_DEAR}
+
+
+def test_a_fresh_solve_outside_the_band_finishes_nothing(monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 6)
+
+    def cheaper_when_cold(joint, start, raw):
+        return raw if joint else replace(raw, cost=np.where(start == COLD, 0.9 * raw.cost, raw.cost))
+
+    monkeypatch.setattr(
+        "gridveil.solvers.batch.solver.check_batch", lambda grid, on, some, cost, points, xp: xp.zeros((len(some), 3))
+    )
+    spoiled(setting, monkeypatch, cheaper_when_cold)
+    found = setting.together()
+    assert not found.finished.any() and set(found.handed_over) == {HandOver.REFUSED}
+
+
+def test_a_point_that_the_check_refuses_is_no_result(monkeypatch):
+    setting = Setting("case14_ieee", [(0.1, "1%")], 4)
+
+    def moved(joint, start, raw):
+        point = raw.point.copy()
+        point[:, 1] += 0.01  # a voltage, by one per cent
+        return replace(raw, point=point)
+
+    spoiled(setting, monkeypatch, moved)
+    assert set(setting.together().handed_over) == {HandOver.JOINT_UNSOLVED}
+
+
+def test_methods_take_what_was_found_together_and_do_the_rest_themselves():
+    setting = Setting("case14_ieee", [(0.1, "1%"), (0.3, "0.5%")], 8)
+    releases = TogetherReleases(setting.batches.rows, setting.program)
+    jobs = [
+        partial(lambda noisy, target, backend: solve_auto(backend, noisy, target), one, target)
+        for one, target in zip(setting.noisy, setting.targets, strict=True)
+    ]
+    found = dict(run_together(jobs, setting.backend, setting.batches, releases))
+    rows = setting.together()
+    assert rows.finished.any() and sorted(found) == list(range(16))
+    for row in range(16):
+        bulk = found[row].get()
+        assert bulk.verified and setting.targets[row].contains(bulk.cost)
+        if rows.finished[row]:
+            assert np.array_equal(bulk.d, rows.d[row])
+    assert not rows.finished.all()  # some were handed back, and ended in another way
+
+
+class Refusing:
+    """Releases that hand everything back, and count."""
+
+    def __init__(self):
+        self.asked = 0
+
+    @staticmethod
+    def takes(asked):
+        return True
+
+    def answer(self, asked):
+        self.asked += len(asked)
+        return [None] * len(asked)
+
+
+def test_a_release_that_is_handed_back_runs_as_if_nothing_had_been_asked():
+    setting, releases = Setting("case14_ieee", [(0.1, "1%")], 3), Refusing()
+    jobs = [
+        partial(lambda noisy, backend: solve_auto(backend, noisy, setting.targets[0]), one) for one in setting.noisy
+    ]
+    found = dict(run_together(jobs, setting.backend, setting.batches, releases))
+    without = dict(run_together(jobs, setting.backend, setting.batches))
+    assert releases.asked == 3
+    for row in range(3):
+        assert np.array_equal(found[row].get().d, without[row].get().d)
+
+
+def test_kept_totals_and_other_settings_are_for_the_method_itself():
+    setting, releases = Setting("case14_ieee", [(0.1, "1%")], 1), Refusing()
+    target, n = setting.targets[0], setting.noisy.shape[1]
+    rows = DataRows(matrix=np.ones((1, n)), lower=np.array([-1e3]), upper=np.array([1e3]))
+    assert not TogetherReleases.takes(Asked(setting.noisy[0], replace(target, rows=rows)))
+    assert TogetherReleases.takes(Asked(setting.noisy[0], target))
+    job = partial(lambda backend: solve_auto(backend, setting.noisy[0], target, AutoSettings(most_cuts=4)))
+    dict(run_together([job], setting.backend, setting.batches, releases))
+    assert releases.asked == 0
+
+
+def test_an_engine_that_is_chosen_makes_releases_together(monkeypatch):
+    from gridveil.bilevel import bulk
+
+    setting, seen = Setting("case14_ieee", [(0.1, "1%")], 4), []
+    answer = TogetherReleases.answer
+    monkeypatch.setattr(TogetherReleases, "answer", lambda self, asked: seen.append(len(asked)) or answer(self, asked))
+    jobs = [
+        partial(lambda noisy, backend: solve_auto(backend, noisy, setting.targets[0]), one) for one in setting.noisy
+    ]
+    found = dict(bulk.run_all(jobs, setting.backend, setting.model, BatchEngine.NATIVE))
+    assert seen == [4] and all(found[row].get().verified for row in range(4))
