@@ -3,7 +3,7 @@
 Rows take turns: a turn is one batch of the joint problems that rows wait for, of whatever kind, then one batch of dispatches.
 What follows an answer is decided for all rows that got one, by masks. A row that leaves the usual path (a problem that its
 batch does not solve, cuts that lead nowhere, a point that a fresh solve refuses) is handed over to the code of single
-releases, which begins anew. The rest end as single releases do: with a point that a cold dispatch has verified in the band.
+releases, which begins anew. The rest end as single releases do: with a point that a fresh dispatch has verified in the band.
 """
 
 from __future__ import annotations
@@ -346,19 +346,21 @@ class AutoSearch:
         self._after_fresh(mine, solved, host(xp, found.cost), found.raw)
 
     def _after_fresh(self, mine: Ints, solved: Bools, cost: Floats, raw: Array) -> None:
-        """Finish rows whose best point a fresh dispatch finds in the band; O there is the lower of both costs."""
+        """Finish rows whose best point is still in the band: O there is the lower of what was known and what was found."""
         rows, xp = self.rows, self._xp
-        confirmed, free = solved & rows.target.contain(cost, mine), ~rows.parked[mine]
+        known, free = rows.base.cost[mine], ~rows.parked[mine]
+        lowest = np.fmin(cost, known)
+        confirmed = solved & rows.target.contain(lowest, mine)
         unsolved = ~solved & free & (rows.phase[mine] < Phase.NEARBY)
         rows.hand_over(mine[~confirmed & free & ~unsolved], HandOver.REFUSED)
         rows.phase[mine[unsolved]] += 1
         # Few rows need this, and a batch of them takes as long as one of many.
         rows.parked[mine[unsolved]] = self._limit < MAX_ITERATIONS
         there = np.flatnonzero(confirmed)
-        done, known = mine[there], rows.base.cost[mine[there]]
-        lower, at, to = cost[there] < known, xp.asarray(there), xp.asarray(done)
-        rows.cost[done] = np.minimum(cost[there], known)
-        rows.solution[to] = xp.where(xp.asarray(lower)[:, None], raw[at], rows.base.follower[to])
+        done, at, to = mine[there], xp.asarray(there), xp.asarray(mine[there])
+        better = xp.asarray((cost < known)[there])[:, None]
+        rows.cost[done] = lowest[there]
+        rows.solution[to] = xp.where(better, raw[at], rows.base.follower[to])
         rows.phase[done] = Phase.FINISHED
         delta, seconds = rows.base.delta[done], self.batches[-1].seconds_per_row
         self.history.add(done, None, delta, rows.base, rows.cost[done], seconds)
