@@ -250,6 +250,27 @@ def test_rows_that_take_long_wait_for_the_others_and_end_the_same(monkeypatch):
     assert found.d == pytest.approx(usual.d, abs=1e-5, nan_ok=True) and np.array_equal(found.finished, usual.finished)
 
 
+def test_rows_that_a_batch_does_not_wait_for_end_the_same(monkeypatch):
+    """As a GPU leaves its stragglers: without a point, at the iteration limit. A point that is no number passes no check."""
+    setting = Setting("case14_ieee", [(0.1, "1%")], 12)
+    usual, left = setting.together(), []
+    monkeypatch.setattr(together_auto, "LEFT", 0.25)
+    run = NativeEngine.run
+
+    def hasty(self, network, given, options):
+        raw = run(self, network, given, options)
+        undone = slice(0, int(options.left * len(raw.status)))
+        left.append(undone.stop)
+        raw.status[undone], raw.iterations[undone] = BatchStatus.ITERATION_LIMIT, options.max_iterations
+        raw.point[undone], raw.cost[undone] = np.nan, np.nan
+        return raw
+
+    monkeypatch.setattr(NativeEngine, "run", hasty)
+    found = setting.together()
+    assert left[0] == 3 and left[-1] == 0
+    assert np.array_equal(found.finished, usual.finished) and np.array_equal(found.d, usual.d, equal_nan=True)
+
+
 @pytest.mark.parametrize("settings", [AutoSettings(most_cuts=0), AutoSettings(flat=1e9)])
 def test_where_cuts_find_nothing_a_push_does(settings):
     setting = Setting("case14_ieee", [(0.1, "1%")], 12)

@@ -20,7 +20,7 @@ from gridveil.bilevel.together.record import BatchLine, StepHistory
 from gridveil.bilevel.together.rows import AutoRows, Doing, EvaluatedRows, HandOver, Phase, StartAt
 from gridveil.core.deadline import check_time
 from gridveil.solvers.batch.contract import BatchStatus
-from gridveil.solvers.batch.engine import Array, EngineAnswer
+from gridveil.solvers.batch.engine import Array, EngineAnswer, Patience
 from gridveil.solvers.batch.power_rows import FollowStarts, JointRows, JointStarts, Kind, StartRank, next_attempt
 from gridveil.solvers.batch.settings import MAX_ITERATIONS
 from gridveil.solvers.batch.solver import host
@@ -32,6 +32,10 @@ Bools = NDArray[np.bool_]
 
 FIRST_ITERATIONS = 40
 """Iterations of a problem while other rows wait for it; one that needs more waits until the others have ended."""
+LEFT = 0.01
+"""Share of a batch that is not waited for either."""
+FEW = 0.01
+"""Share of the rows that is too few for a batch of their own: they go on with those that wait for the end."""
 LEAST_DEMAND = 1.0
 """Total demand (p.u.) below which a dispatch is not for batches, as in ``PowerBatches.takes``."""
 KIND = np.array([Kind.NEAREST, Kind.CUT, Kind.CUT, Kind.CUT, Kind.PUSH])
@@ -46,7 +50,7 @@ class AutoSearch:
         self._within_bounds = within_bounds
         self._brackets = RootBrackets(rows, settings)
         self._aim = (rows.band.lower + rows.joint_band.lower) / 2
-        self._limit = FIRST_ITERATIONS
+        self._patience = Patience(max_iterations=FIRST_ITERATIONS, left=LEFT)
         self.history, self.batches = StepHistory(), list[BatchLine]()
 
     def run(self) -> None:
@@ -54,14 +58,20 @@ class AutoSearch:
         rows = self.rows
         while True:
             check_time()
-            if not np.any((rows.phase < Phase.FINISHED) & ~rows.parked):
-                if not rows.parked.any():
-                    return
-                rows.parked[:], self._limit = False, MAX_ITERATIONS
+            under_way = rows.phase < Phase.FINISHED
+            if not under_way.any():
+                return
+            if self._hurries and np.sum(under_way & ~rows.parked) <= FEW * len(rows):
+                rows.parked[:], self._patience = False, Patience()
             self._solve_joint(self._waiting(Phase.JOINT))
             self._solve_dispatches(self._waiting(Phase.FOLLOW), self._waiting(Phase.FRESH))
             self._verify_otherwise(Phase.SOFTENED)
             self._verify_otherwise(Phase.NEARBY)
+
+    @property
+    def _hurries(self) -> bool:
+        """Whether rows that take long have to wait for the others."""
+        return self._patience.max_iterations < MAX_ITERATIONS
 
     def _waiting(self, phase: Phase) -> Ints:
         return np.flatnonzero((self.rows.phase == phase) & ~self.rows.parked)
@@ -75,7 +85,7 @@ class AutoSearch:
         waiting = waiting[np.argsort(KIND[rows.doing[waiting]], kind="stable")]
         kind = KIND[rows.doing[waiting]]
         starts = self._joint_starts(waiting)
-        found, lowered = rows.power.joint(self._joint_rows(waiting, kind), starts, self._limit)
+        found, lowered = rows.power.joint(self._joint_rows(waiting, kind), starts, self._patience)
         solved, feasible = self._verdict(found, waiting), host(xp, found.feasible).astype(bool)
         rows.calls[waiting] += solved & (kind != Kind.NEAREST)
         failed = ~solved & ~rows.parked[waiting]
@@ -144,7 +154,7 @@ class AutoSearch:
         rows, xp, begin = self.rows, self._xp, perf_counter()
         starts = self._follow_starts(rows.reached, follow, rows.attempt[follow])
         demand, to_verify = rows.reached.demand[xp.asarray(follow)], rows.base.demand[xp.asarray(fresh)]
-        found = rows.power.dispatch(demand, starts, to_verify, self._limit)
+        found = rows.power.dispatch(demand, starts, to_verify, self._patience)
         solved, cost = self._verdict(found, np.concatenate([follow, fresh])), host(xp, found.cost)
         counts = np.array([len(follow), len(fresh)])
         self._note("dispatch", found, counts, begin)
@@ -340,7 +350,7 @@ class AutoSearch:
             found = rows.power.softened(demand)
         else:
             starts = self._follow_starts(rows.base, mine, np.full(len(mine), int(StartRank.NEAR)))
-            found = rows.power.dispatch(demand, starts, demand[:0], self._limit)
+            found = rows.power.dispatch(demand, starts, demand[:0], self._patience)
         solved = host(xp, found.status) == int(BatchStatus.CONVERGED)
         self._note(phase.name.lower(), found, np.array([len(mine)]), begin)
         self._after_fresh(mine, solved, host(xp, found.cost), found.raw)
@@ -355,7 +365,7 @@ class AutoSearch:
         rows.hand_over(mine[~confirmed & free & ~unsolved], HandOver.REFUSED)
         rows.phase[mine[unsolved]] += 1
         # Few rows need this, and a batch of them takes as long as one of many.
-        rows.parked[mine[unsolved]] = self._limit < MAX_ITERATIONS
+        rows.parked[mine[unsolved]] = self._hurries
         there = np.flatnonzero(confirmed)
         done, at, to = mine[there], xp.asarray(there), xp.asarray(mine[there])
         better = xp.asarray((cost < known)[there])[:, None]
@@ -368,8 +378,9 @@ class AutoSearch:
     def _verdict(self, found: EngineAnswer, asked: Ints) -> Bools:
         """Which problems are solved, and checked; park those that take longer than others should wait."""
         status = host(self._xp, found.status)
-        late = (status == int(BatchStatus.ITERATION_LIMIT)) & (host(self._xp, found.iterations) >= self._limit)
-        self.rows.parked[asked] = late & (self._limit < MAX_ITERATIONS)
+        at_limit = host(self._xp, found.iterations) >= self._patience.max_iterations
+        late = (status == int(BatchStatus.ITERATION_LIMIT)) & at_limit
+        self.rows.parked[asked] = late & self._hurries
         solved: Bools = status == int(BatchStatus.CONVERGED)
         return solved
 

@@ -23,11 +23,20 @@ Array = Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class Patience:
+    """How long a batch waits for its slowest scenarios."""
+
+    max_iterations: int = MAX_ITERATIONS
+    left: float = 0.0
+    """Share of the scenarios that may be left at the iteration limit as soon as all others have ended. A few can take many
+    times the rounds of the others; an engine that runs every scenario by itself has no need to leave any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Patience):
     """What distinguishes one batch from another."""
 
     tolerance: float
-    max_iterations: int = MAX_ITERATIONS
     soften: bool = False
     """Whether scenarios are solved by way of soft balances, instead of from a cold or warm start."""
     lean: bool = False

@@ -48,6 +48,7 @@ LEAST_TILES = 1024
 """Tiles that run at the same time anyway, so that moving slots together saves nothing."""
 MOST_ROUNDS = 1_000_000
 _IDLE = 6  # of the enumeration State in slot.cuh
+_ITERATION_LIMIT = 1  # of the enumeration Result
 
 
 def missing_gpu() -> str | None:
@@ -144,9 +145,14 @@ class GpuEngine:
         arguments = (filled("Net", values), filled("Batch", batch_values(given, made)))
         self.wait()
         begin = perf_counter()
-        rounds = self._finish_all(held, arguments, network.rows, made["counter"], n_scenarios, given.rest)
+        least = n_scenarios - int(options.left * n_scenarios)
+        rounds = self._finish_all(held, arguments, network.rows, made["counter"], (least, n_scenarios), given.rest)
         seconds = perf_counter() - begin
         made.pop("counter")
+        if least < n_scenarios:
+            undone = made["status"] < 0
+            made["status"][undone], made["iterations"][undone] = _ITERATION_LIMIT, options.max_iterations
+            made["point"][undone] = xp.nan
         if not options.soften:
             size = held.memory.nbytes + held.softness.nbytes
             self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
@@ -168,10 +174,14 @@ class GpuEngine:
         arguments: tuple[Any, Any],
         rows: int,
         counter: Array,
-        wanted: int,
+        least_and_wanted: tuple[int, int],
         rest: Callable[[], None] | None,
     ) -> int:
-        """Rounds until all scenarios are done; the count of rounds. Slots without work are left out towards the end."""
+        """Rounds until at least so many of all scenarios are done; the count of rounds.
+
+        Slots without work are left out towards the end.
+        """
+        least, wanted = least_and_wanted
         stream = self.xp.cuda.Stream(non_blocking=True)
         with stream:
             self._launch(held, ("init",), arguments)
@@ -189,7 +199,7 @@ class GpuEngine:
                 stream.synchronize()
                 rounds += LOOK_EVERY
                 taken, done = counter[:2].tolist()
-                if done >= wanted:
+                if done >= least and taken >= wanted:
                     return rounds
                 if rounds > MOST_ROUNDS:
                     raise RuntimeError("the kernels do not come to an end")

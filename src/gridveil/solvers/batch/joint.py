@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from gridveil.core.errors import InputError
 from gridveil.solvers.batch.check import check_joint
 from gridveil.solvers.batch.contract import BatchAnswer, JointPoints, JointTasks
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, Patience, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import UNBOUNDED, solver_settings
 from gridveil.solvers.batch.lowering import read_points
 from gridveil.solvers.batch.network import BatchNetwork, relaxed_bounds
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
-from gridveil.solvers.batch.solver import CHECK_CHUNK, Clock, contiguous, host, verdict
+from gridveil.solvers.batch.solver import CHECK_CHUNK, SMALL_CHECK, Clock, at_hand, contiguous, host, verdict
 from gridveil.solvers.batch.starts import StartKind, Starts, same_start
 
 _TARGETS = ("target_p", "target_q")
@@ -140,19 +140,19 @@ class JointSolver:
         )
 
     def solve_rows(
-        self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts, max_iterations: int
+        self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts, patience: Patience
     ) -> EngineAnswer:
         """Tasks of several kinds, kind after kind, as one batch; the answers stay in the engine's memory."""
         xp, clock = self._engine.xp, Clock(self._engine)
-        raw = self._run(parts, lowered, starts, replace(self._options, max_iterations=max_iterations))
+        raw = self._run(parts, lowered, starts, replace(self._options, **vars(patience)))
         clock.lap()
         cost = raw.cost + float(self.network.constants.sum())
         demand, residuals = xp.empty((len(cost), 2 * len(self.network.grid.load_bus))), xp.empty((len(cost), 3))
         begin = 0
         for tasks in parts:
             for rows, points, found in self._checked(tasks, lowered, cost, raw.point, begin):
-                demand[rows] = xp.concatenate([points.demand_p, points.demand_q], axis=1)
-                residuals[rows] = found
+                demand[rows] = xp.concatenate([xp.asarray(points.demand_p), xp.asarray(points.demand_q)], axis=1)
+                residuals[rows] = xp.asarray(found)
             begin += len(tasks)
         status = verdict(xp, raw.status, residuals)
         return EngineAnswer.of(raw, cost, status, demand, None, check=clock.lap())
@@ -180,23 +180,27 @@ class JointSolver:
         self, tasks: JointTasks, lowered: LoweredTasks, cost: Any, raw: Any, begin: int = 0
     ) -> Iterator[tuple[slice, JointPoints, Any]]:
         """Rows of a batch with their points and the residuals of the check, some tasks at a time; ``begin`` is the first's."""
-        xp, network = self._engine.xp, self.network
+        device, network = self._engine.xp, self.network
         chunk = max(1, CHECK_CHUNK // network.grid.n_bus)
+        xp = np if len(tasks) * network.grid.n_bus <= SMALL_CHECK else device
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             for first in range(0, len(tasks), chunk):
                 some = tasks.rows(slice(first, first + chunk))
                 rows = slice(begin + first, begin + first + len(some))
-                scales = (xp.asarray(lowered.objective_scale[rows]), xp.asarray(lowered.row_scale[rows]))
-                points = _joint_points(network, some, *scales, raw[rows], xp)
-                yield rows, points, check_joint(network.grid, some, cost[rows], points, xp)
+                given = [lowered.objective_scale[rows], lowered.row_scale[rows], raw[rows], cost[rows]]
+                if xp is not device:
+                    some, given = at_hand(device, some), [host(device, array) for array in given]
+                scale, row_scale, point, costs = (xp.asarray(array) for array in given)
+                points = _joint_points(network, some, scale, row_scale, point, xp)
+                yield rows, points, check_joint(network.grid, some, costs, points, xp)
 
     def _read(self, tasks: JointTasks, lowered: LoweredTasks, cost: Any, raw: Any) -> tuple[JointPoints, Any]:
         """Points in the network's order, and the residuals of the check."""
         xp = self._engine.xp
         found, residuals = [], xp.empty((len(tasks), 3))
         for rows, points, checked in self._checked(tasks, lowered, cost, raw):
-            residuals[rows] = checked
-            found.append(replace(points, **{f.name: host(xp, getattr(points, f.name)) for f in fields(points)}))
+            residuals[rows] = xp.asarray(checked)
+            found.append(at_hand(xp, points))
         if len(found) == 1:
             return found[0], residuals
         whole = {f.name: np.concatenate([getattr(part, f.name) for part in found]) for f in fields(JointPoints)}

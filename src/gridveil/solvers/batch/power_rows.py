@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
 from gridveil.solvers.batch.contract import JointTasks
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer
+from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, Patience
 from gridveil.solvers.batch.joint import JointSolver, LoweredTasks, lower_tasks
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.lowering import read_points
 from gridveil.solvers.batch.network import BatchNetwork
-from gridveil.solvers.batch.settings import JOINT_TOLERANCE, MAX_ITERATIONS
+from gridveil.solvers.batch.settings import JOINT_TOLERANCE
 from gridveil.solvers.batch.solver import BatchSolver, host
 from gridveil.solvers.batch.starts import StartKind, Starts
 
@@ -122,12 +122,12 @@ class PowerRows:
         """The engine's array module."""
         return self.engine.xp
 
-    def joint(self, asked: JointRows, starts: JointStarts, max_iterations: int) -> tuple[EngineAnswer, LoweredTasks]:
+    def joint(self, asked: JointRows, starts: JointStarts, patience: Patience) -> tuple[EngineAnswer, LoweredTasks]:
         """Solve joint problems of all kinds in one batch; the second part has the scales of their points."""
         parts = self._tasks(asked)
         lowered = LoweredTasks.joined([lower_tasks(self._joint.network, part, self.xp) for part in parts], self.xp)
         chosen = self._joint_starts(asked.kind, starts, lowered.row_scale[:, 1])
-        return self._joint.solve_rows(parts, lowered, chosen, max_iterations), lowered
+        return self._joint.solve_rows(parts, lowered, chosen, patience), lowered
 
     def _tasks(self, asked: JointRows) -> list[JointTasks]:
         half, parts = self.n_d // 2, []
@@ -225,7 +225,7 @@ class PowerRows:
         local = [raw[:, 4 * n_bus + k * joint.n_local + own] for k in range(3)]
         return xp.concatenate([raw[:, : 4 * n_bus], *local, raw[:, 4 * n_bus + 3 * joint.n_local : -4]], axis=1)
 
-    def dispatch(self, demand: Array, starts: FollowStarts, fresh: Array, max_iterations: int) -> EngineAnswer:
+    def dispatch(self, demand: Array, starts: FollowStarts, fresh: Array, patience: Patience) -> EngineAnswer:
         """O(d) of rows that follow a joint point, then of rows ``fresh`` (F, 2 D) that start cold, in one batch."""
         xp = self.xp
         cold = 2 * self._kept(StartKind.COLD, "START_PUSH", "MU_DISPATCH")
@@ -234,11 +234,11 @@ class PowerRows:
             chosen = self._follow_starts(demand, starts)
             choice = np.concatenate([chosen.choice, begun.choice])
             begun = Starts(choice, xp.concatenate([chosen.point, begun.point]))
-        return self._dispatch.dispatch_rows(xp.concatenate([demand, fresh]), begun, max_iterations)
+        return self._dispatch.dispatch_rows(xp.concatenate([demand, fresh]), begun, patience)
 
     def softened(self, demand: Array) -> EngineAnswer:
         """O(d) from scratch, by way of soft balances, where a cold start has failed."""
-        return self._dispatch.dispatch_rows(demand, None, MAX_ITERATIONS)
+        return self._dispatch.dispatch_rows(demand, None, Patience())
 
     def program_x(self, raw: Array) -> Floats:
         """(B, n_x) points of dispatches as the program's x, in the caller's memory."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.solvers.batch.check import check_batch
-from gridveil.solvers.batch.contract import BatchAnswer, BatchStatus, Points, Scenarios
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.contract import BatchAnswer, BatchStatus, JointPoints, JointTasks, Points, Scenarios
+from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, Patience, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.lowering import (
     cost_constants,
@@ -28,8 +28,13 @@ from gridveil.solvers.batch.starts import Starts
 if TYPE_CHECKING:
     from gridveil.solvers.batch.leftovers import Leftovers
 
+Batch = TypeVar("Batch", Points, JointPoints, Scenarios, JointTasks)
+
 CHECK_CHUNK = 2_000_000
 """Bus voltages checked at a time: what the check holds is some hundred bytes for each."""
+
+SMALL_CHECK = 20_000
+"""Bus voltages up to which a check is quicker in the caller's memory: a device takes as long for one as for many."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class BatchSolver:
         residuals = self._check(scenarios, cost, raw.point)
         status = verdict(xp, raw.status, residuals)
         checked = clock.lap()
-        points = _to_host(xp, read_points(self.network, raw.point, xp)) if keep else None
+        points = at_hand(xp, read_points(self.network, raw.point, xp)) if keep else None
         answer = BatchAnswer(
             cost=host(xp, cost),
             status=host(xp, status),
@@ -104,7 +109,7 @@ class BatchSolver:
         self.timing = Timing(raw.seconds, sent + clock.lap(), checked, clock.total())
         return answer if self._leftovers is None else self._leftovers.solve(scenarios, answer)
 
-    def dispatch_rows(self, demand: Array, starts: Starts | None, max_iterations: int) -> EngineAnswer:
+    def dispatch_rows(self, demand: Array, starts: Starts | None, patience: Patience) -> EngineAnswer:
         """O(d) of every row of ``demand`` (B, 2 D), once; the answers stay in the engine's memory.
 
         From its start, or without ``starts`` by way of soft balances.
@@ -114,7 +119,7 @@ class BatchSolver:
         given = self._given(scenarios, None)
         if starts is not None:
             given = replace(given, start=contiguous(xp, starts.choice), warm=contiguous(xp, starts.point))
-        options = replace(self._options, max_iterations=max_iterations, soften=starts is None)
+        options = replace(self._options, **vars(patience), soften=starts is None)
         raw = self._engine.run(self.network, given, options)
         clock.lap()
         cost = raw.cost + float(self.network.constants.sum())
@@ -171,7 +176,10 @@ class BatchSolver:
         return found
 
     def _check(self, scenarios: Scenarios, cost: Any, point: Any) -> Any:
-        xp, grid = self._engine.xp, self.network.grid
+        device, grid = self._engine.xp, self.network.grid
+        xp = np if len(scenarios) * grid.n_bus <= SMALL_CHECK else device
+        if xp is not device:
+            scenarios, cost, point = at_hand(device, scenarios), host(device, cost), host(device, point)
         residuals = xp.empty((len(scenarios), 3))
         chunk = max(1, CHECK_CHUNK // grid.n_bus)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -180,7 +188,7 @@ class BatchSolver:
                 some = scenarios.rows(rows)
                 on, points = xp.asarray(gen_on(self.network, some)), read_points(self.network, point[rows], xp)
                 residuals[rows] = check_batch(grid, on, some, cost[rows], points, xp)
-        return residuals
+        return device.asarray(residuals)
 
 
 def _failed(raw: RawOutput) -> Any:
@@ -204,11 +212,13 @@ def contiguous(xp: Any, array: Any) -> Any:
 
 def host(xp: Any, array: Any) -> Any:
     """An array of the engine as one of NumPy."""
-    return array if xp is np else xp.asnumpy(array)
+    return array if xp is np or isinstance(array, np.ndarray) else xp.asnumpy(array)
 
 
-def _to_host(xp: Any, points: Points) -> Points:
-    return replace(points, **{f.name: host(xp, getattr(points, f.name)) for f in fields(points)})
+def at_hand(xp: Any, batch: Batch) -> Batch:
+    """Points, scenarios or tasks with all of their arrays in the caller's memory."""
+    given = {f.name: getattr(batch, f.name) for f in fields(batch)}
+    return replace(batch, **{name: host(xp, array) for name, array in given.items() if array is not None})
 
 
 class Clock:
