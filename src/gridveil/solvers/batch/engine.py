@@ -134,8 +134,11 @@ class Engine(Protocol):
     """Runs the kernels on one kind of processor."""
 
     name: str
-    state_bytes: int
-    """Memory that a caller may take for what it keeps between batches."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory that a caller may take for what it keeps between batches."""
+        ...
 
     @property
     def xp(self) -> Any:

@@ -40,6 +40,8 @@ LOOK_EVERY = 2
 """Rounds between two looks at how many scenarios are done."""
 MEMORY_SHARE = 0.85
 """Share of the free memory of the device that slots may take."""
+STATE_SHARE = 0.125
+"""Share of the memory of the device that callers may take for what they keep between batches."""
 CROWDED = 0.75
 """Share of slots with work below which these are moved together."""
 LANE_SHARE = 1.1
@@ -70,8 +72,6 @@ class GpuEngine:
     """The kernels on the current CUDA device. ``lanes`` threads share a scenario; by default as many as keep it busy."""
 
     name = GPU
-    state_bytes = 8 << 30
-    """Slots take the memory that is left."""
 
     def __init__(self, lanes: int | None = None, bounds: tuple[int, ...] = BOUNDS) -> None:
         missing = missing_gpu()
@@ -117,6 +117,12 @@ class GpuEngine:
             stream.synchronize()
 
         return there, rest
+
+    @cached_property
+    def state_bytes(self) -> int:
+        """A share of the device's memory; slots take what is left."""
+        _, total = self.xp.cuda.Device().mem_info
+        return int(STATE_SHARE * total)
 
     @cached_property
     def _full(self) -> int:
