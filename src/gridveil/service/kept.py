@@ -160,10 +160,10 @@ def draw_totals(
     field, kept = curator.field, settings.keep
     groups, charge = groups_of(public, kept), None
     epsilon = share * settings.exact_epsilon / max(len(kept.private), 1)
-    if kept.private and draw_id is not None:
-        charge = account.paid(draw_id)
-    if kept.private and charge is None:
-        price = totals_price(settings, field, share)
+    price = totals_price(settings, field, share) if kept.private else None
+    if price is not None and draw_id is not None:
+        charge = account.owed(draw_id, field, price)
+    if price is not None and charge is None:
         parts = " + ".join(f"{number.name}: {epsilon}" for number in kept.private)
         mechanism = _mechanism(field, settings, epsilon, price.epsilon, 0)
         words = f"totals of epsilon {parts}: {mechanism!r}"

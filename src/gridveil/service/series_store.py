@@ -13,6 +13,7 @@ import io
 import json
 import secrets
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ class SeriesStore:
                 "mechanism": asdict(draw.mechanism),
                 "charge": draw.charge_id,
                 "totals": totals,
+                "share": str(draw.share),
                 "values": hashlib.sha256(buffer.getvalue()).hexdigest(),
             }
         )
@@ -95,6 +97,8 @@ class SeriesStore:
             totals=None
             if totals is None
             else tuple(None if one is None else total_from(one, simulation=document["simulation"]) for one in totals),
+            # Records of earlier versions do not state it: no sums are drawn for them any more.
+            share=Fraction(document.get("share", "0")),
         )
 
     def _promise(self) -> dict[str, Any]:
