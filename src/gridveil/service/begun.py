@@ -103,7 +103,7 @@ class BegunRelease:
             self._write(self._read() | {"state": DRAWN})
 
     def _write(self, document: dict[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=disk.OWN, parents=True, exist_ok=True)
         disk.write_whole(self.path, json.dumps(document | {"digest": _digest(document)}, indent=1).encode() + b"\n")
 
     def _promise(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def destination(folder: Path, *, go_on: bool = False, record: str = BEGUN_FILE) 
     missing = [path for path in (folder / CURATOR, folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CURATOR).mkdir(exist_ok=going_on)  # of two releases that got here, one fails
+        (folder / CURATOR).mkdir(mode=disk.OWN, exist_ok=going_on)  # of two releases that got here, one fails
         held = disk.held_folder(folder / CURATOR)
     except FileExistsError:
         held = None
@@ -93,7 +93,7 @@ def _finished(folder: Path) -> str:
 
 def keep_draw(draw: Draw, curator: Curator, folder: Path) -> None:
     """Put the draw into DIR/curator, for ``--reuse``: whatever comes of the release, it has been paid for."""
-    (folder / CURATOR).mkdir(parents=True, exist_ok=True)
+    (folder / CURATOR).mkdir(mode=disk.OWN, parents=True, exist_ok=True)
     store_draw(draw, curator, folder / CURATOR)
 
 

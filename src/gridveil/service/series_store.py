@@ -51,13 +51,13 @@ class SeriesStore:
         if self.exists:
             return str(self._read()["draw"])
         draw_id = secrets.token_hex(16)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=disk.OWN, parents=True, exist_ok=True)
         self._write({"state": ANNOUNCED, "draw": draw_id})
         return draw_id
 
     def keep(self, draw: SeriesDraw) -> None:
         """Store a draw; it replaces the announcement when all of it is on disk."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=disk.OWN, parents=True, exist_ok=True)
         buffer = io.BytesIO()
         np.save(buffer, draw.values)
         disk.write_whole(self.folder / VALUES, buffer.getvalue())
