@@ -40,6 +40,7 @@ AIMS = (
     1.0,
 )  # shares of the bands that a repair aims at, one after the other: the nearer to the targets the better
 NINETY_FIVE = 1.96
+TOLD = 1e-9  # below one: rounding of a leverage
 FIRM = 1e-9  # variance, over that of one noisy value, of a target that is stated: least squares keep to it
 
 
@@ -90,14 +91,6 @@ def groups_of(public: PublicCase, kept: Kept) -> tuple[Groups, ...]:
     found = []
     for number in kept.sums:
         labels, group = participant_groups(public.network, number.name, number.parts)
-        if number.source is KeptSource.PUBLIC:
-            sizes = np.bincount(group, minlength=len(labels))
-            alone = np.flatnonzero(sizes == 1)
-            if len(alone):
-                raise InputError(
-                    f"{number.name} {labels[alone[0]]} has a single {public.field.participant}: declaring its total public "
-                    f"would publish that {public.field.name} itself; keep {number.name} private"
-                )
         if number.source is KeptSource.FORECAST:
             unknown = {label for label, _ in number.forecast} ^ set(labels)
             if unknown:
@@ -107,7 +100,32 @@ def groups_of(public: PublicCase, kept: Kept) -> tuple[Groups, ...]:
             for _, quantity in number.forecast:
                 parse_distance(quantity, public.field, "a forecast")
         found.append(Groups(number=number, labels=labels, group=group))
+    _refuse_telling_one(public.field, [group for group in found if group.number.source is KeptSource.PUBLIC])
     return tuple(found)
+
+
+def _refuse_telling_one(field: SecretField, declared: list[Groups]) -> None:
+    """Refuse declared sums that give one participant's value: as a group of its own, or as a difference of groups.
+
+    Participants of the same groups cannot be told apart. One that shares its groups with nobody has its value told if the
+    rows of all sums span the row of that value alone: then its leverage is one.
+    """
+    if not declared:
+        return
+    atoms, atom = np.unique(np.stack([group.group for group in declared]), axis=1, return_inverse=True)
+    rows = np.concatenate(
+        [own == np.arange(len(group.labels))[:, None] for group, own in zip(declared, atoms, strict=True)]
+    )
+    matrix = rows.astype(float)
+    leverage = np.einsum("ag,ga->a", np.linalg.pinv(matrix), matrix)
+    alone = np.bincount(atom.reshape(-1)) == 1
+    told = np.flatnonzero((alone & (leverage > 1 - TOLD))[atom.reshape(-1)])
+    if len(told):
+        names = " and ".join(group.number.name for group in declared)
+        raise InputError(
+            f"{names} would publish the {field.name} of a single {field.participant} ({field.places[told[0]]}), as a sum or a "
+            f"difference of what is declared public; keep {'one of them' if len(declared) > 1 else names} private"
+        )
 
 
 def totals_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
