@@ -61,6 +61,10 @@ class Account(Protocol):
         """Whose change its totals bound."""
         ...
 
+    def needed(self, field: SecretField, *prices: Price) -> Fraction:
+        """ε of draws as its total will count them: at its own α, and at the reference α of every further secret."""
+        ...
+
     def check(self, field: SecretField, *prices: Price) -> None:
         """Refuse, before anything is drawn, what the budget does not cover."""
         ...
@@ -107,10 +111,14 @@ class LedgerAccount:
         """What the header of the ledger says."""
         return self.ledger.protects
 
+    def needed(self, field: SecretField, *prices: Price) -> Fraction:
+        """Convert each price as the ledger will."""
+        history = self.ledger.history()
+        return sum((_needed(price, field, history) for price in prices), Fraction(0))
+
     def check(self, field: SecretField, *prices: Price) -> None:
         """Refuse prices that together exceed what remains."""
-        history = self.ledger.history()
-        needed = sum((_needed(price, field, history) for price in prices), Fraction(0))
+        history, needed = self.ledger.history(), self.needed(field, *prices)
         if history.remaining is not None and needed > history.remaining:
             raise InputError(
                 f"{self.ledger.path}: over budget, nothing was drawn: this release needs ε = {_short(needed)}, remaining ε = "
@@ -177,6 +185,10 @@ class NoAccount:
 
     simulation: bool = True
     protects: Protects = Protects.HOUR
+
+    def needed(self, field: SecretField, *prices: Price) -> Fraction:
+        """Add the prices up as they are."""
+        return sum((price.epsilon for price in prices), Fraction(0))
 
     def check(self, field: SecretField, *prices: Price) -> None:
         """Everything is covered."""

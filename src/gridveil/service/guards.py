@@ -7,10 +7,8 @@ refused with nothing drawn and nothing charged.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -114,27 +112,11 @@ def refuse_wrong_units(prepared: Prepared, settings: ReleaseSettings) -> None:
     settings.beta.check_unit(prepared.model.program.cost_unit)
 
 
-def request(prices: tuple[Price, ...], field: SecretField, spending: Spending) -> float:
-    """ε of a draw at the reference α of the ledger, to be shown: what is charged is counted exactly."""
-    reference = Fraction(repr(spending.alpha)) / Fraction(field.base)
-
-    def at_reference(price: Price) -> Fraction:
-        if price.parts:
-            return sum((part.epsilon for part in price.parts), Fraction(0))
-        # The same α, but for the rounding of a float, must not count as one step more.
-        same = math.isclose(reference, price.alpha, rel_tol=1e-12)
-        return price.at(price.alpha if same else reference)
-
-    return float(sum(map(at_reference, prices), Fraction(0)))
-
-
-def questions(
-    public: PublicCase, settings: ReleaseSettings, prices: tuple[Price, ...], spending: Spending
-) -> tuple[Question, ...]:
-    """What must be confirmed before these prices are charged, the most important first."""
+def questions(public: PublicCase, settings: ReleaseSettings, needed: float, spending: Spending) -> tuple[Question, ...]:
+    """What must be confirmed before ``needed`` ε, as the ledger counts it, is charged, the most important first."""
     found = _questions_of_alpha(public, settings)
     if spending.draws > 0:
-        found.append(_further_draw(spending, request(prices, public.field, spending)))
+        found.append(_further_draw(spending, needed))
     return tuple(found)
 
 
@@ -143,7 +125,9 @@ def ask(
 ) -> None:
     """Have every question confirmed; the first that is not ends the release, with nothing drawn or charged."""
     spending = account.spending()
-    for question in () if spending is None else questions(public, settings, prices, spending):
+    if spending is None:
+        return
+    for question in questions(public, settings, float(account.needed(public.field, *prices)), spending):
         _insist(question, confirm)
 
 
