@@ -1,4 +1,4 @@
-"""Totals that are declared public, taken together: no difference of them may be one customer's demand.
+"""Totals that are declared public: no difference of them may be one customer's demand, and a declaration does not wear off.
 
 Before: a group of one was refused, but the zones and areas of a file could be declared at once, and a zone less an area is
 one customer where the two differ by one.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import yaml
 
 from conftest import Matpower
 from gridveil.core.errors import InputError
@@ -74,3 +75,27 @@ def test_the_attack_finds_the_demand_where_nothing_refuses(load_text, monkeypatc
         Curator(case).declared_sums(group.query) for group in groups_of(PublicCase.of(case), declared("zones areas"))
     )
     assert (zones[0] - areas[0]) * 100 == pytest.approx(14.5 + 6.75j)
+
+
+# ---- a declaration does not wear off
+
+
+def test_a_declared_total_that_is_reused_stays_declared(cli, tmp_path):
+    """Before: reused without the declaration, the exact total was the target of a card that promised pure privacy."""
+    kept = ("release", "veil9", "--beta", "10%", "--keep", "total=20%", "--out")
+    declare = ("--declare-public", "total")
+    assert cli(*kept, tmp_path / "public", *declare, "--alpha", "1MVA", "--budget", "5").code == 0
+    refused = cli(*kept, tmp_path / "private", "--reuse", tmp_path / "public")
+    assert refused.code == 2 and "was declared public, as it is" in refused.err
+    assert not (tmp_path / "private" / "public").exists()
+    again = cli(*kept, tmp_path / "again", *declare, "--reuse", tmp_path / "public")
+    assert again.code == 0, again.err
+    card = yaml.safe_load((tmp_path / "again" / "public" / "card.yaml").read_text())
+    assert "pure" not in card["variant"] and "the true total, declared public by the curator" in card["unprotected"]
+
+
+def test_a_noisy_total_that_is_reused_is_not_called_the_true_one(cli, tmp_path):
+    kept = ("release", "veil9", "--beta", "10%", "--keep", "total=20%", "--out")
+    assert cli(*kept, tmp_path / "private", "--alpha", "1MVA", "--budget", "5").code == 0
+    refused = cli(*kept, tmp_path / "public", "--declare-public", "total", "--reuse", tmp_path / "private")
+    assert refused.code == 2 and "was drawn with noise" in refused.err

@@ -279,6 +279,11 @@ def _known(
         return active + 1j * _sums(noisy.values, group.group, len(group.labels)).imag, 0.0, True
     if drawn is None or drawn.labels != group.labels or not np.array_equal(drawn.group, group.group):
         raise InputError(f"the draw to be reused knows nothing of {group.number.name}; draw anew")
+    if (drawn.mechanism is None) != (group.number.source is KeptSource.PUBLIC):
+        made = "declared public, as it is" if drawn.mechanism is None else "drawn with noise, not declared public"
+        raise InputError(
+            f"{group.number.name} of the draw to be reused was {made}, and the card must say so; state it as then, or draw anew"
+        )
     return drawn.values, 0.0 if drawn.mechanism is None else drawn.mechanism.expected_square, False
 
 
