@@ -232,6 +232,8 @@ class Ledger:
 
         Use a draw only after this has returned: a copy of what was announced could otherwise be drawn from as well.
         """
+        if self.history().kept.get(draw) == digest:
+            return  # known already, which a ledger that can only be read is enough for
         with disk.locked(self._file, self.path, disk.WRITE) as descriptor:
             view = self._mended(descriptor)
             known = view.kept.get(draw)
