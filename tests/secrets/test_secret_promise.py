@@ -202,3 +202,16 @@ def test_the_pre_flight_counts_a_further_draw_as_the_ledger_will(cli, tmp_path):
     assert seen["budget"]["request"] == pytest.approx(2, rel=1e-2)
     refused = cli(*asked, "--yes", "--out", tmp_path / "second")
     assert refused.code == 2 and "over budget" in refused.err
+
+
+def test_what_was_hidden_before_is_not_published_without_a_word(cli, tmp_path):
+    """A plain release after one with further secrets publishes true costs; one of costs publishes true demands."""
+    every = ("release", "veil9", "--secret", "demand=1MVA,cost=2$/MWh", "--budget", "9", "--out", tmp_path / "first")
+    assert cli(*every).code == 0
+    for change, name in ((("--alpha", "1MVA"), "cost"), (("--secret", "cost=2$/MWh"), "demand")):
+        refused = cli("release", "veil9", *change, "--out", tmp_path / name)
+        assert refused.code == 2 and f"to hide each {name}, and this release publishes" in refused.err
+        seen = json.loads(cli("release", "veil9", *change, "--check", "--json").out)
+        assert [one["code"] for one in seen["questions"]] == ["no longer hidden", "further draw"]
+    same = json.loads(cli(*every[:4], "--check", "--json").out)
+    assert [one["code"] for one in same["questions"]] == ["further draw"]

@@ -65,6 +65,10 @@ class Account(Protocol):
         """ε of draws as its total will count them: at its own α, and at the reference α of every further secret."""
         ...
 
+    def hidden(self) -> frozenset[str]:
+        """The secrets that draws have been charged for, by name."""
+        ...
+
     def check(self, field: SecretField, *prices: Price) -> None:
         """Refuse, before anything is drawn, what the budget does not cover."""
         ...
@@ -115,6 +119,11 @@ class LedgerAccount:
         """Convert each price as the ledger will."""
         history = self.ledger.history()
         return sum((_needed(price, field, history) for price in prices), Fraction(0))
+
+    def hidden(self) -> frozenset[str]:
+        """The fields of all charges; one without parts is for demands."""
+        charges = self.ledger.charges
+        return frozenset(name for one in charges for name in [part.field for part in one.parts] or [DEMAND])
 
     def check(self, field: SecretField, *prices: Price) -> None:
         """Refuse prices that together exceed what remains."""
@@ -189,6 +198,10 @@ class NoAccount:
     def needed(self, field: SecretField, *prices: Price) -> Fraction:
         """Add the prices up as they are."""
         return sum((price.epsilon for price in prices), Fraction(0))
+
+    def hidden(self) -> frozenset[str]:
+        """Nothing was charged."""
+        return frozenset()
 
     def check(self, field: SecretField, *prices: Price) -> None:
         """Everything is covered."""

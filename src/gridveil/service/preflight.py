@@ -159,7 +159,7 @@ def preflight(
         advance()
     noise, chances = _noise(public, mechanism_of(public.field, settings, shares).facts(), alpha), odds(found)
     equal, leaks = _found_in(case)
-    asked = () if spending is None else questions(public, settings, needed, spending)
+    asked = () if spending is None else questions(public, settings, needed, spending, account.hidden())
     return Preflight(
         case=public.name,
         secret=SecretFacts(
