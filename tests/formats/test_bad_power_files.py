@@ -114,6 +114,7 @@ def test_other_bad_sources(cli, tmp_path):
         ('unexpected "41.75" at byte 120', None),
         ("load of -41.75e0 MW at bus 12", None),
         ("value 417 is odd", None),
+        ("unexpected record 41.75 after bus 12", None),
         ("x-41.75 or --41.75 or =41", None),
     ],
 )

@@ -309,6 +309,47 @@ def test_full_disk_refuses_and_the_ledger_stays_usable(book: Ledger) -> None:
     assert (book.spent, book.history().voids) == (Fraction("0.6"), 1)
 
 
+# --- which draw a charge was used for ---------------------------------------------------------------------------------
+
+DRAW, DIGEST, OTHER = "a" * 32, "b" * 64, "c" * 64
+
+
+def test_the_first_draw_that_is_kept_counts_for_every_object_and_process(book: Ledger) -> None:
+    pay(book)
+    book.keep(DRAW, DIGEST)
+    size = book.path.stat().st_size
+    for ledger in (book, Ledger.open(book.path)):
+        ledger.keep(DRAW, DIGEST)
+        with pytest.raises(InputError, match="kept in another folder"):
+            ledger.keep(DRAW, OTHER)
+    assert book.path.stat().st_size == size and dict(book.history().kept) == {DRAW: DIGEST}
+    book.keep(f"{DRAW}/sums", OTHER)
+    pay(book)
+    assert len(Ledger.open(book.path).charges) == 2 and Ledger.open(book.path).history().voids == 0
+
+
+def test_a_note_of_a_kept_draw_that_a_crash_cut_off_is_made_again(book: Ledger) -> None:
+    pay(book)
+    before, spent = book.path.stat().st_size, book.spent
+    book.keep(DRAW, DIGEST)
+    whole = book.path.read_bytes()
+    for end in range(before + 1, len(whole)):
+        book.path.write_bytes(whole[:end])
+        found = Ledger.open(book.path)
+        assert found.spent == spent and not found.history().kept
+        found.keep(DRAW, DIGEST)
+        assert (found.spent, dict(found.history().kept)) == (spent, {DRAW: DIGEST})
+    book.path.write_bytes(whole.replace(DIGEST.encode(), OTHER.encode()))
+    with pytest.raises(InputError, match="does not follow"):
+        Ledger.open(book.path)
+
+
+@pytest.mark.parametrize(("draw", "digest"), [("short", DIGEST), (DRAW, "12"), (f"{DRAW}/../x", DIGEST)])
+def test_a_kept_draw_needs_an_id_and_a_digest(book: Ledger, draw: str, digest: str) -> None:
+    with pytest.raises(InputError, match="needs its id and a digest"):
+        book.keep(draw, digest)
+
+
 # --- tampering --------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretField
 from gridveil.privacy.mechanisms import PROFILE_MECHANISMS, profile_mechanism_for
-from gridveil.privacy.mechanisms.basis import Basis, block_basis, hourly_basis
+from gridveil.privacy.mechanisms.basis import LARGEST_HOUR_INDEX, MOST_HOURS, Basis, block_basis, hourly_basis
 from gridveil.privacy.mechanisms.discrete_gaussian import DiscreteGaussian, GaussianSampler
 from gridveil.privacy.mechanisms.exact_sampling import SeededEntropy, SystemEntropy
 from gridveil.privacy.mechanisms.max_norm import MaxNorm, RadiusSampler, points_within, uniform_points
@@ -67,6 +67,17 @@ def test_means_of_blocks_are_rounded_exactly(keys, seed, size):
         exact = [[Fraction(int(rows[:, i, j].sum()), len(rows)) for j in range(2)] for i in range(2)]
         error = [abs(int(found[block, i, j]) - exact[i][j]) for i in range(2) for j in range(2)]
         assert max(error) <= Fraction(1, 2)
+
+
+def test_the_longest_series_at_the_edge_of_the_range_does_not_overflow():
+    """Before: a mean of 2^46 steps over 2^16 hours came out as −2^46, while one step less per hour came out right."""
+    basis = block_basis("level", np.zeros(MOST_HOURS))
+    for sign in (1, -1):
+        index = np.full((MOST_HOURS, 1, 1), sign * LARGEST_HOUR_INDEX)
+        neighbour = index.copy()
+        neighbour[0] -= sign
+        assert basis.mean_index(index).item() == sign * LARGEST_HOUR_INDEX
+        assert abs(basis.mean_index(neighbour).item() - basis.mean_index(index).item()) <= 1
 
 
 def test_a_shape_spreads_the_mean_of_a_block_over_its_hours():

@@ -155,7 +155,7 @@ class Ending:
     charges: tuple[tuple[Fraction, Fraction, Fraction | None, str, str], ...]
 
 
-FIXED = 0.4 + 0.1j
+FIXED, SUM = 0.4 + 0.1j, 1.1 + 0.3j
 CURATOR_ONLY = {"curator", "seconds"}
 
 
@@ -166,7 +166,11 @@ def fixed_draws(monkeypatch):
     def draw(self, values):
         return self.lattice_values(self.lattice_index(np.full(len(values), FIXED)))
 
+    def sums(self, points):
+        return self.lattice_values(self.lattice_index(np.full(len(points), SUM)))
+
     monkeypatch.setattr(LatticeMechanism, "draw", draw)
+    monkeypatch.setattr(LatticeMechanism, "draw_exact_points", sums)
     monkeypatch.setattr(ScalarLaplace, "draw_exact", lambda self, value: 6000.0)
 
 
@@ -202,18 +206,36 @@ def ending(cli: Callable[..., CliResult], values, folder: Path, monkeypatch, *op
         (("--solver", "ipopt", "--method", "bisection"), 0, 2),
         (("--cost-target", "forecast", "--forecast-cost", "1e9", "--beta", "1$/h"), 3, 1),
         (("--epsilon", "9"), 2, 0),
+        (("--keep", "zones:2=40%"), 0, 2),
+        (("--time-limit", "0.000001", "--names", "keep"), 3, 2),
     ],
-    ids=["private", "derived", "forecast", "ipopt and bisection", "unreachable", "over budget"],
+    ids=["private", "derived", "forecast", "ipopt and bisection", "unreachable", "over budget", "zones", "no time"],
 )
 def test_the_command_ends_alike_whatever_the_truth_is(cli, tmp_path, monkeypatch, fixed_draws, options, code, draws):
     truth = np.array(load_case("veil9").values.reveal())
     tables = {"usual": truth, "large": 1.7 * truth + 0.05, "infeasible": 60 * truth, "zero": 0 * truth}
+    for name, value in {"huge": 9e5 - 9e5j, "tiny": 1e-310, "negative zero": complex(-0.0, -0.0)}.items():
+        tables[name] = np.where(np.arange(len(truth)) == 1, value, truth)
     first, *rest = (ending(cli, values, tmp_path / n, monkeypatch, *options) for n, values in tables.items())
     assert first.code == code, first.messages
     assert len(first.charges) == draws
     assert ("public/card.yaml" in first.public) == (code == 0)
     for other in rest:
         assert other == first
+
+
+def test_a_total_without_noise_is_noticed(cli, tmp_path, monkeypatch, fixed_draws):
+    """The planted fault: the kept sums come out as they are."""
+
+    def bare(self, points):
+        return np.array([complex(*map(float, point)) for point in points])
+
+    monkeypatch.setattr(LatticeMechanism, "draw_exact_points", bare)
+    truth = np.array(load_case("veil9").values.reveal())
+    first, second = (
+        ending(cli, scale * truth, tmp_path / str(scale), monkeypatch, "--keep", "zones:2=40%") for scale in (1, 1.1)
+    )
+    assert first.code == 0 and first.public != second.public
 
 
 def test_post_processing_refuses_a_secret():

@@ -17,6 +17,7 @@ from gridveil.privacy.mechanisms.exact_sampling import SeededEntropy
 from gridveil.privacy.mechanisms.product import ProductNoise
 from gridveil.privacy.weighted_sum import PartSum
 from gridveil.sectors.registry import load_case
+from gridveil.service.budget import ledger_numbers
 from gridveil.service.secrets import noise_parts, sum_parts, with_secrets
 from secrets_helpers import ALL, secret_case
 
@@ -126,6 +127,8 @@ def test_the_ledger_adds_parts_at_their_own_reference(tmp_path):
     assert ledger.spent == 2  # 1/3 at 1 $/MWh is 2/3 at the first charge's 2 $/MWh
     charge(ledger, part("limit", "1/4", "20", None), part("cost", "1/4", "3/2", None))
     assert ledger.spent == 2 + Fraction(1, 4) + Fraction(1, 2)  # by the definition: two steps of 3/2 to reach 2
+    told = ledger_numbers(ledger)
+    assert told["charges"][-1]["total"] == pytest.approx(told["spent"]) == pytest.approx(2.75)
     again = Ledger.open(tmp_path / "town.ledger")
     assert again.spent == ledger.spent and again.charges[0].parts == ledger.charges[0].parts
     assert ledger.charge(epsilon="1", alpha="10", unit="MVA", mechanism="demands", purpose="test").parts == ()
@@ -187,3 +190,28 @@ def test_noise_parts_are_in_physical_units():
     parts = {one.field: one for one in noise_parts(noise)}
     assert parts["demand"].alpha == 1 and parts["limit"].alpha == 20 and parts["impedance"].alpha == 5
     assert parts["cost"].unit == "$/MWh" and sum(one.epsilon for one in parts.values()) == 1
+
+
+def test_the_pre_flight_counts_a_further_draw_as_the_ledger_will(cli, tmp_path):
+    """At half of the first α a draw costs twice its ε; the look before the draw used to say that half was needed."""
+    first = ("release", "veil9", "--secret", "cost=2$/MWh", "--budget", "2.5", "--out", tmp_path / "first")
+    assert cli(*first).code == 0
+    asked = ("release", "veil9", "--secret", "cost=1$/MWh")
+    seen = json.loads(cli(*asked, "--check", "--json").out)
+    assert not seen["go"] and seen["reasons"][0]["code"] == "budget"
+    assert seen["budget"]["request"] == pytest.approx(2, rel=1e-2)
+    refused = cli(*asked, "--yes", "--out", tmp_path / "second")
+    assert refused.code == 2 and "over budget" in refused.err
+
+
+def test_what_was_hidden_before_is_not_published_without_a_word(cli, tmp_path):
+    """A plain release after one with further secrets publishes true costs; one of costs publishes true demands."""
+    every = ("release", "veil9", "--secret", "demand=1MVA,cost=2$/MWh", "--budget", "9", "--out", tmp_path / "first")
+    assert cli(*every).code == 0
+    for change, name in ((("--alpha", "1MVA"), "cost"), (("--secret", "cost=2$/MWh"), "demand")):
+        refused = cli("release", "veil9", *change, "--out", tmp_path / name)
+        assert refused.code == 2 and f"to hide each {name}, and this release publishes" in refused.err
+        seen = json.loads(cli("release", "veil9", *change, "--check", "--json").out)
+        assert [one["code"] for one in seen["questions"]] == ["no longer hidden", "further draw"]
+    same = json.loads(cli(*every[:4], "--check", "--json").out)
+    assert [one["code"] for one in same["questions"]] == ["further draw"]

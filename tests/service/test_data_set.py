@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from gridveil.service import data_set, data_set_shards
 from gridveil.service.data_set import make_data_set
 from gridveil.service.data_set_rules import load_rule, outage_states
 from gridveil.service.data_set_source import DataSetRequest
+from gridveil.service.public_files import file_hashes
 from gridveil.solvers.batch.engine_native import missing_compiler
 
 ENGINE = BatchEngine.STRUCTURED if missing_compiler() else BatchEngine.NATIVE
@@ -46,7 +48,8 @@ def released(tmp_path_factory) -> Path:
     case = load_case("veil9")
     write_network(case.network, 0.8 * case.values.reveal(), folder / "public", case.file_format, title="released")
     promise = {"field": "demand", "epsilon": 1.0, "alpha": 10.0, "unit": "MVA"}
-    (folder / "public" / "card.yaml").write_text(yaml.safe_dump({"simulation": False, "promise": promise}))
+    card = {"simulation": False, "promise": promise, "files": file_hashes(folder / "public")}
+    (folder / "public" / "card.yaml").write_text(yaml.safe_dump(card))
     return folder
 
 
@@ -267,6 +270,20 @@ def test_a_simulation_counts_as_not_private(released, tmp_path):
     with pytest.raises(InputError, match="simulation"):
         made(tmp_path / "simulated", tmp_path / "data")
     assert not made(tmp_path / "simulated", tmp_path / "data", not_private=True)["private"]
+
+
+@pytest.mark.parametrize("name", ["network.m", "network-true.m"])
+def test_a_network_that_the_card_was_not_written_for_has_no_promise(released, tmp_path, name):
+    """Before: whatever was called network… beside a card got its promise, true demands as well."""
+    folder = tmp_path / "mixed"
+    shutil.copytree(released / "public", folder)
+    case = load_case("veil9")
+    write_network(case.network, case.values.reveal(), tmp_path, case.file_format, title="true")
+    shutil.copy(tmp_path / "network.m", folder / name)
+    with pytest.raises(InputError, match="not the one that the card was written for"):
+        made(folder, tmp_path / "data")
+    facts = made(folder, tmp_path / "data", not_private=True)
+    assert not facts["private"] and facts["privacy"].startswith("NOT PRIVATE")
 
 
 def test_another_data_set_is_not_overwritten(released, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +58,7 @@ def release_table(
     from gridveil.privacy.series_curator import SeriesCurator
     from gridveil.sectors.series_table import named_series
     from gridveil.service.account import LedgerAccount, NoAccount
+    from gridveil.service.begun import was_begun
     from gridveil.service.budget import ledger_to_charge
     from gridveil.service.guards import alpha_facts, confirm_all
     from gridveil.service.prepare import PublicCase, prepare
@@ -67,7 +67,7 @@ def release_table(
     from gridveil.service.series_basis import plan_series
     from gridveil.service.series_publish import publish_series, series_summary
     from gridveil.service.series_settings import SeriesSettings
-    from gridveil.service.series_store import SeriesStore
+    from gridveil.service.series_store import STATE, SeriesStore
 
     if options.file is None or options.protects is None:
         raise InputError(
@@ -87,8 +87,8 @@ def release_table(
     curator = SeriesCurator(case, series.hours)
     account: LedgerAccount | NoAccount = NoAccount()
     store = SeriesStore(out / CURATOR, curator, chosen)
-    begun = store.exists and not (out / "public").exists() and not (out / "simulation").exists()
-    with nullcontext() if begun else destination(out):
+    begun = was_begun(out, STATE)
+    with destination(out, go_on=True, record=STATE):
         if settings.seed is None:
             budget = None if begun else ledger.budget
             account = LedgerAccount(

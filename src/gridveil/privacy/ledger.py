@@ -25,6 +25,9 @@ words, so keep demands out of them.
 **One number for several α**: charges are added up (sequential composition) at the ledger's reference α, in exact
 fractions; ``Charge.at`` states how a charge made at another α is converted, and why that never under-counts.
 
+**One draw for one charge**: a charge whose draw was lost in a crash pays for the draw that takes its place. So that this
+cannot happen twice, in copies of a folder say, the ledger holds the keyed digest of the draw that was kept.
+
 **δ**: a draw of Gaussian noise is charged as (ε, δ); both are added up, and the total δ has a limit of its own. Its ρ is on
 file, but charges are not composed by it.
 """
@@ -33,7 +36,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -56,6 +59,7 @@ from gridveil.privacy.ledger_file import (
     creation_was_cut_off,
     exact_text,
     extend,
+    kept_fields,
     line,
     salvage,
     seal_fields,
@@ -77,6 +81,8 @@ class ChargeHistory(Header):
     """The total ε of all charges."""
     references: References
     """The α at which each further secret is counted."""
+    kept: Mapping[str, str]
+    """The digest of each draw that was kept, by its id: no other may take its place under the same charge."""
     voids: int
     """Lines that a crash cut off before a charge could be read; no draw followed them."""
 
@@ -213,16 +219,35 @@ class Ledger:
         if not charges:
             return ()
         with disk.locked(self._file, self.path, disk.WRITE) as descriptor:
-            view, tail = self._look(descriptor)
-            if tail:
-                disk.truncate(descriptor, view.size)
-                view = self._append(descriptor, seal_fields(tail), view)
+            view = self._mended(descriptor)
             history = _history(view, b"")
             self._refuse_other_unit(history, requests)
             self._refuse_over_cap(history, charges)
             self._refuse_over_delta(history, charges)
             self._append(descriptor, charge_fields(charges), view)
         return charges
+
+    def keep(self, draw: str, digest: str) -> None:
+        """Record which draw was kept under an id. The first one counts: another one under the same id is refused.
+
+        Use a draw only after this has returned: a copy of what was announced could otherwise be drawn from as well.
+        """
+        if self.history().kept.get(draw) == digest:
+            return  # known already, which a ledger that can only be read is enough for
+        with disk.locked(self._file, self.path, disk.WRITE) as descriptor:
+            view = self._mended(descriptor)
+            known = view.kept.get(draw)
+            if known not in (None, digest):
+                raise self.kept_elsewhere()
+            if known is None:
+                self._append(descriptor, kept_fields(draw, digest), view)
+
+    def kept_elsewhere(self) -> InputError:
+        """What to say to whoever asks for a second draw under one charge."""
+        return InputError(
+            f"{self.path}: the draw that this charge paid for was kept in another folder, of which this one may be a copy; "
+            "use that draw again (--reuse), or choose another --out"
+        )
 
     def history(self) -> ChargeHistory:
         """Read the file: a consistent view of charges, total and cap."""
@@ -301,6 +326,14 @@ class Ledger:
         self._seen = _Seen(view, inode, status.st_size, status.st_mtime_ns)
         return view, tail
 
+    def _mended(self, descriptor: int) -> Verified:
+        """All whole lines; what a crash left after them is sealed first, so that a line can follow."""
+        view, tail = self._look(descriptor)
+        if tail:
+            disk.truncate(descriptor, view.size)
+            view = self._append(descriptor, seal_fields(tail), view)
+        return view
+
     def _verify_anew(self, content: bytes, known: Verified) -> tuple[Verified, bytes]:
         gone = f"{self.path}: lines that were there before are gone; restore the ledger before any draw"
         if len(content) < known.size:
@@ -374,5 +407,6 @@ def _history(view: Verified, tail: bytes) -> ChargeHistory:
         charges=(*view.charges, *cut_off),
         spent=sum((charge.at(header.alpha, references) for charge in cut_off), view.spent),
         references=references,
+        kept=view.kept,
         voids=view.voids + (bool(tail) and not cut_off),
     )

@@ -25,6 +25,8 @@ AS_BYTES = getattr(os, "O_BINARY", 0)  # Windows would write other line ends tha
 READ = os.O_RDONLY | AS_BYTES
 WRITE = os.O_RDWR | os.O_APPEND | AS_BYTES
 MAKE = WRITE | os.O_CREAT
+OWN = 0o700
+"""Mode of folders that nobody else on the computer may look into."""
 
 
 @contextmanager
@@ -189,7 +191,7 @@ def make_folder(folder: Path) -> None:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         for path in reversed(missing):
-            path.mkdir(mode=0o700, exist_ok=True)
+            path.mkdir(mode=OWN, exist_ok=True)
         # Also where nothing was missing: whoever made the folder may have been killed before this.
         for path in {folder.parent, *(path.parent for path in missing)}:
             sync_folder(path)

@@ -33,7 +33,10 @@ _CHARGES = ', "charges": ['
 _NUMBER = re.compile(r"[0-9]{1,100}(\.[0-9]{0,100})?([eE][+-]?[0-9]{1,2})?|[0-9]{1,2000}/[0-9]{1,2000}")
 _DATASET = re.compile(r"[0-9a-f]{64}")
 _DRAW = re.compile(r"[0-9a-f]{8,64}")
-_KEPT = 4096
+_KEPT_DRAW = re.compile(r"[0-9a-f]{8,64}(/[a-z]+)?")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_END_KEPT = 4096
+VOID, KEPT = "void", "kept"
 _UNREADABLE = (ValueError, KeyError, TypeError, InputError)
 
 
@@ -208,6 +211,7 @@ class Verified:
     charges: tuple[Charge, ...] = ()
     spent: Fraction = Fraction(0)
     references: References = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
     voids: int = 0
     lines: int = 0
     size: int = 0
@@ -330,13 +334,20 @@ def _part_from(fields: dict[str, Any]) -> ChargePart:
     )
 
 
+def kept_fields(draw: str, digest: str) -> dict[str, Any]:
+    """Return what a line says about a draw that was kept: its id, or a part of it (``id/sums``), and a keyed digest."""
+    if not _KEPT_DRAW.fullmatch(draw) or not _DIGEST.fullmatch(digest):
+        raise InputError("a kept draw needs its id and a digest: 64 hexadecimal digits")
+    return {"kind": KEPT, "time": datetime.now(UTC).isoformat(), "draw": draw, "digest": digest}
+
+
 def seal_fields(tail: bytes) -> dict[str, Any]:
     """Return the whole line that replaces what a crash cut off: its charges if they can be read, else a void."""
     charges = salvage(tail)
     if charges:
         return charge_fields(charges)
     note = "a write was cut off here before its charge could be read; no draw followed it"
-    return {"kind": "void", "time": datetime.now(UTC).isoformat(), "bytes": len(tail), "note": note}
+    return {"kind": VOID, "time": datetime.now(UTC).isoformat(), "bytes": len(tail), "note": note}
 
 
 def split(content: bytes) -> tuple[list[bytes], bytes]:
@@ -384,7 +395,8 @@ def extend(path: Path, known: Verified, content: bytes) -> tuple[Verified, bytes
     try:
         records = [json.loads(text) for text in lines]
         header = known.header or _header_from(records.pop(0))
-        read = [() if record["kind"] == "void" else _charges_from(record) for record in records]
+        read = [_charges_from(record) for record in records if record["kind"] not in (VOID, KEPT)]
+        kept = {record["draw"]: record["digest"] for record in records if record["kind"] == KEPT}
     except _UNREADABLE as error:
         raise InputError(f"{path}: not written by this version of gridveil; use the version that wrote it") from error
     charges = [charge for group in read for charge in group]
@@ -394,11 +406,12 @@ def extend(path: Path, known: Verified, content: bytes) -> tuple[Verified, bytes
         charges=(*known.charges, *charges),
         spent=sum((charge.at(header.alpha, references) for charge in charges), known.spent),
         references=references,
-        voids=known.voids + sum(not group for group in read),
+        kept={**known.kept, **kept},
+        voids=known.voids + sum(record["kind"] == VOID for record in records),
         lines=known.lines + len(lines),
         size=known.size + len(content) - len(tail),
         check=check,
-        end=lines[-1][-_KEPT:] + b"\n",
+        end=lines[-1][-_END_KEPT:] + b"\n",
     )
     return view, tail
 

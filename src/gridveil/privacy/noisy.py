@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,8 @@ class SeriesDraw:
     """Everything that was drawn for a series: noisy values per unit, shape (hours, participants), and how they were made.
 
     ``mechanism`` is that of one hour, or of a whole profile. ``draw_id`` names the draw in the ledger. ``totals`` holds
-    the noisy sum of each hour, for private cost targets; None where an hour has none.
+    the noisy sum of each hour, for private cost targets; None where an hour has none. ``share`` of the ε that was paid is
+    left for these sums, and no other share may be drawn with.
     """
 
     values: NDArray[Any]
@@ -180,6 +182,7 @@ class SeriesDraw:
     charge_id: str | None = None
     draw_id: str | None = None
     totals: tuple[NoisySum | None, ...] | None = None
+    share: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _frozen(self.values))

@@ -8,7 +8,7 @@ _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|'[^']*'")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_./-]*$")
 _NUMBER = re.compile(r"(?<![A-Za-z_\d])(?<!utf-)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 # A whole number right after one of these words is a place in the file, never a quantity.
-_PLACE = re.compile(r"\b(bus|id|row|line|column|index|section|record|byte)s?\s+(\d+)\b", re.IGNORECASE)
+_PLACE = re.compile(r"\b(bus|id|row|line|column|index|section|record|byte)s?\s+(\d+)\b(?!\.\d)", re.IGNORECASE)
 
 
 def redact(message: str) -> str:

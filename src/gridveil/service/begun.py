@@ -2,8 +2,9 @@
 
 DIR/curator/begun.json announces the draw, before the first charge, under random ids that the charges then carry; draw.json
 beside it holds what has been drawn. A run that finds the announcement and a charge but no draw was stopped in between: nobody
-has seen that draw, and a new one takes its place under the same charge. The record is bound by a keyed digest to the data and
-to the promise, and goes when the release is published.
+has seen that draw, and a new one takes its place under the same charge. The ledger holds the digest of the draw that was kept,
+so a copy of the record gives no second one. The record is bound by a keyed digest to the data and to the promise, and goes when
+the release is published.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ WORDS = {
 }
 
 
-def was_begun(folder: Path) -> bool:
-    """Whether a release was begun in DIR/curator and not published."""
+def was_begun(folder: Path, record: str = FILE) -> bool:
+    """Whether a release was begun in DIR/curator and not published; ``record`` is the file that says so."""
     finished = any((folder / name).exists() for name in ("public", "simulation"))
-    return (folder / "curator" / FILE).is_file() and not finished
+    return (folder / "curator" / record).is_file() and not finished
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class BegunRelease:
             self._write(self._read() | {"state": DRAWN})
 
     def _write(self, document: dict[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=disk.OWN, parents=True, exist_ok=True)
         disk.write_whole(self.path, json.dumps(document | {"digest": _digest(document)}, indent=1).encode() + b"\n")
 
     def _promise(self) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def ledger_numbers(ledger: Ledger) -> dict[str, object]:
     exact = {name: told[name] for name in ("alpha", "spent", "cap", "remaining")}
     total, charges = 0 * history.spent, []
     for charge, fields in zip(history.charges, _charge_rows(told), strict=True):
-        total += charge.at(history.alpha)
+        total += charge.at(history.alpha, history.references)
         numbers = {"epsilon": float(charge.epsilon), "alpha": float(charge.alpha), "total": float(total)}
         more = {} if charge.rho is None else {"delta": float(charge.delta), "rho": float(charge.rho)}
         charges.append(fields | numbers | more)

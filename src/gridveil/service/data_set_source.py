@@ -16,7 +16,7 @@ from gridveil.privacy.curator import published_values
 from gridveil.sectors.power.case import power_network
 from gridveil.sectors.power.network import PowerNetwork
 from gridveil.sectors.registry import load_case
-from gridveil.service.public_files import CARD_FILE
+from gridveil.service.public_files import CARD_FILE, file_hashes
 from gridveil.service.publish import PUBLIC, SIMULATION
 
 SPENDS_NOTHING = (
@@ -74,13 +74,29 @@ def open_source(request: DataSetRequest) -> DataSetSource:
                 raise InputError(
                     f"{place}: is a simulation, which protects nobody; --not-private takes it all the same"
                 )
-            return _source(str(files[0]), private=not card["simulation"], promise=dict(card["promise"]))
+            own = _is_network_of(card, place)
+            if not own and not request.not_private:
+                raise InputError(
+                    f"{place}: its network is not the one that the card was written for (gridveil verify says more); get the "
+                    "folder again from its publisher, or take it with --not-private"
+                )
+            private = own and not card["simulation"]
+            return _source(str(files[0]), private=private, promise=dict(card["promise"]))
     if not request.not_private:
         raise InputError(
             f"{request.source}: is no folder of a release with its card; a data set from true demands is not private, and "
             "needs --not-private"
         )
     return _source(request.source, private=False, promise=None)
+
+
+def _is_network_of(card: dict[str, Any], place: Path) -> bool:
+    """Whether the network beside a card is the one it was written for: its promise holds for no other demands."""
+    there, stated = (
+        [entry for entry in entries if str(entry["file"]).startswith("network")]
+        for entries in (file_hashes(place), card.get("files", ()))
+    )
+    return there == stated
 
 
 def _source(path: str, *, private: bool, promise: dict[str, Any] | None) -> DataSetSource:

@@ -159,9 +159,9 @@ def draw_values(
     """
     field = curator.field
     mechanism = mechanism_of(field, settings, shares)
-    charge = None if draw_id is None else account.paid(draw_id)
+    price, *rest = prices(field, settings, shares)
+    charge = None if draw_id is None else account.owed(draw_id, field, price)
     if charge is None:
-        price, *rest = prices(field, settings, shares)
         account.check(field, price, *rest)
         charge = account.pay(field, price, mechanism=repr(mechanism), purpose=purpose, draw=draw_id)
     noisy = curator.draw(mechanism, charge_id=charge)
@@ -180,10 +180,10 @@ def draw_total(
     field, alpha = curator.field, alpha_of(settings, curator.field)
     query = PartSum(weights=linear.weights, field=field) if field.parts else WeightedSum(weights=linear.weights)
     mechanism = query.mechanism(epsilon=share * settings.exact_epsilon, alpha=alpha, entropy=_entropy(settings, 1))
-    charge = None if draw_id is None else account.paid(draw_id)
+    parts = sum_parts(field, query.steepnesses, mechanism.epsilon) if isinstance(query, PartSum) else ()
+    price = Price(epsilon=mechanism.epsilon, alpha=alpha, rounding=query.rounding(mechanism), parts=parts)
+    charge = None if draw_id is None else account.owed(draw_id, field, price)
     if charge is None:
-        parts = sum_parts(field, query.steepnesses, mechanism.epsilon) if isinstance(query, PartSum) else ()
-        price = Price(epsilon=mechanism.epsilon, alpha=alpha, rounding=query.rounding(mechanism), parts=parts)
         words = f"weighted sum: {mechanism!r}"
         charge = account.pay(field, price, mechanism=words, purpose="cost target", draw=draw_id)
     facts = query.facts(mechanism, alpha)

@@ -7,17 +7,15 @@ refused with nothing drawn and nothing charged.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from gridveil.core.errors import InputError
 from gridveil.core.quantity import physical
 from gridveil.core.secret import SecretField
-from gridveil.core.secret_choice import demand_alpha
+from gridveil.core.secret_choice import DEMAND, SECRETS, demand_alpha
 from gridveil.core.text import number, percent, plural
 from gridveil.sectors.case import Network
 from gridveil.sectors.registry import sector_of
@@ -26,7 +24,7 @@ from gridveil.service.alpha import alpha_of
 from gridveil.service.prepare import Prepared, PublicCase
 from gridveil.service.settings import ReleaseSettings
 
-LARGE_ALPHA, FURTHER_DRAW = "large alpha", "further draw"
+LARGE_ALPHA, FURTHER_DRAW, NOT_HIDDEN = "large alpha", "further draw", "no longer hidden"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,27 +112,16 @@ def refuse_wrong_units(prepared: Prepared, settings: ReleaseSettings) -> None:
     settings.beta.check_unit(prepared.model.program.cost_unit)
 
 
-def request(prices: tuple[Price, ...], field: SecretField, spending: Spending) -> float:
-    """ε of a draw at the reference α of the ledger, to be shown: what is charged is counted exactly."""
-    reference = Fraction(repr(spending.alpha)) / Fraction(field.base)
-
-    def at_reference(price: Price) -> Fraction:
-        if price.parts:
-            return sum((part.epsilon for part in price.parts), Fraction(0))
-        # The same α, but for the rounding of a float, must not count as one step more.
-        same = math.isclose(reference, price.alpha, rel_tol=1e-12)
-        return price.at(price.alpha if same else reference)
-
-    return float(sum(map(at_reference, prices), Fraction(0)))
-
-
 def questions(
-    public: PublicCase, settings: ReleaseSettings, prices: tuple[Price, ...], spending: Spending
+    public: PublicCase, settings: ReleaseSettings, needed: float, spending: Spending, hidden: frozenset[str]
 ) -> tuple[Question, ...]:
-    """What must be confirmed before these prices are charged, the most important first."""
-    found = _questions_of_alpha(public, settings)
+    """What must be confirmed before ``needed`` ε, as the ledger counts it, is charged, the most important first.
+
+    ``hidden`` names the secrets that earlier draws were charged for.
+    """
+    found = [*_no_longer_hidden(settings, hidden), *_questions_of_alpha(public, settings)]
     if spending.draws > 0:
-        found.append(_further_draw(spending, request(prices, public.field, spending)))
+        found.append(_further_draw(spending, needed))
     return tuple(found)
 
 
@@ -143,7 +130,10 @@ def ask(
 ) -> None:
     """Have every question confirmed; the first that is not ends the release, with nothing drawn or charged."""
     spending = account.spending()
-    for question in () if spending is None else questions(public, settings, prices, spending):
+    if spending is None:
+        return
+    needed = float(account.needed(public.field, *prices))
+    for question in questions(public, settings, needed, spending, account.hidden()):
         _insist(question, confirm)
 
 
@@ -166,6 +156,24 @@ def _questions_of_alpha(public: PublicCase, settings: ReleaseSettings) -> list[Q
     facts = alpha_facts(public, settings)
     large = facts.share_of_size is not None and facts.share_of_size > 1
     return [_large_alpha(facts, public.field)] if large else []
+
+
+def _no_longer_hidden(settings: ReleaseSettings, hidden: frozenset[str]) -> list[Question]:
+    """What earlier releases hid and this one publishes as it is."""
+    now = {choice.name for choice in settings.secrets} or {DEMAND}
+    names = [name for name in SECRETS if name in hidden - now]
+    if not names:
+        return []
+    return [
+        Question(
+            code=NOT_HIDDEN,
+            text=(
+                f"earlier draws were charged to hide each {', '.join(names)}, and this release publishes them as they are, which "
+                "undoes that"
+            ),
+            instead="name them in --secret too",
+        )
+    ]
 
 
 def _large_alpha(facts: AlphaFacts, field: SecretField) -> Question:

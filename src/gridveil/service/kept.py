@@ -40,6 +40,7 @@ AIMS = (
     1.0,
 )  # shares of the bands that a repair aims at, one after the other: the nearer to the targets the better
 NINETY_FIVE = 1.96
+TOLD = 1e-9  # below one: rounding of a leverage
 FIRM = 1e-9  # variance, over that of one noisy value, of a target that is stated: least squares keep to it
 
 
@@ -90,14 +91,6 @@ def groups_of(public: PublicCase, kept: Kept) -> tuple[Groups, ...]:
     found = []
     for number in kept.sums:
         labels, group = participant_groups(public.network, number.name, number.parts)
-        if number.source is KeptSource.PUBLIC:
-            sizes = np.bincount(group, minlength=len(labels))
-            alone = np.flatnonzero(sizes == 1)
-            if len(alone):
-                raise InputError(
-                    f"{number.name} {labels[alone[0]]} has a single {public.field.participant}: declaring its total public "
-                    f"would publish that {public.field.name} itself; keep {number.name} private"
-                )
         if number.source is KeptSource.FORECAST:
             unknown = {label for label, _ in number.forecast} ^ set(labels)
             if unknown:
@@ -107,7 +100,32 @@ def groups_of(public: PublicCase, kept: Kept) -> tuple[Groups, ...]:
             for _, quantity in number.forecast:
                 parse_distance(quantity, public.field, "a forecast")
         found.append(Groups(number=number, labels=labels, group=group))
+    _refuse_telling_one(public.field, [group for group in found if group.number.source is KeptSource.PUBLIC])
     return tuple(found)
+
+
+def _refuse_telling_one(field: SecretField, declared: list[Groups]) -> None:
+    """Refuse declared sums that give one participant's value: as a group of its own, or as a difference of groups.
+
+    Participants of the same groups cannot be told apart. One that shares its groups with nobody has its value told if the
+    rows of all sums span the row of that value alone: then its leverage is one.
+    """
+    if not declared:
+        return
+    atoms, atom = np.unique(np.stack([group.group for group in declared]), axis=1, return_inverse=True)
+    rows = np.concatenate(
+        [own == np.arange(len(group.labels))[:, None] for group, own in zip(declared, atoms, strict=True)]
+    )
+    matrix = rows.astype(float)
+    leverage = np.einsum("ag,ga->a", np.linalg.pinv(matrix), matrix)
+    alone = np.bincount(atom.reshape(-1)) == 1
+    told = np.flatnonzero((alone & (leverage > 1 - TOLD))[atom.reshape(-1)])
+    if len(told):
+        names = " and ".join(group.number.name for group in declared)
+        raise InputError(
+            f"{names} would publish the {field.name} of a single {field.participant} ({field.places[told[0]]}), as a sum or a "
+            f"difference of what is declared public; keep {'one of them' if len(declared) > 1 else names} private"
+        )
 
 
 def totals_share(prepared: Prepared, settings: ReleaseSettings) -> Fraction:
@@ -160,10 +178,10 @@ def draw_totals(
     field, kept = curator.field, settings.keep
     groups, charge = groups_of(public, kept), None
     epsilon = share * settings.exact_epsilon / max(len(kept.private), 1)
-    if kept.private and draw_id is not None:
-        charge = account.paid(draw_id)
-    if kept.private and charge is None:
-        price = totals_price(settings, field, share)
+    price = totals_price(settings, field, share) if kept.private else None
+    if price is not None and draw_id is not None:
+        charge = account.owed(draw_id, field, price)
+    if price is not None and charge is None:
         parts = " + ".join(f"{number.name}: {epsilon}" for number in kept.private)
         mechanism = _mechanism(field, settings, epsilon, price.epsilon, 0)
         words = f"totals of epsilon {parts}: {mechanism!r}"
@@ -261,6 +279,11 @@ def _known(
         return active + 1j * _sums(noisy.values, group.group, len(group.labels)).imag, 0.0, True
     if drawn is None or drawn.labels != group.labels or not np.array_equal(drawn.group, group.group):
         raise InputError(f"the draw to be reused knows nothing of {group.number.name}; draw anew")
+    if (drawn.mechanism is None) != (group.number.source is KeptSource.PUBLIC):
+        made = "declared public, as it is" if drawn.mechanism is None else "drawn with noise, not declared public"
+        raise InputError(
+            f"{group.number.name} of the draw to be reused was {made}, and the card must say so; state it as then, or draw anew"
+        )
     return drawn.values, 0.0 if drawn.mechanism is None else drawn.mechanism.expected_square, False
 
 

@@ -21,7 +21,7 @@ from gridveil.privacy.mechanisms.exact_sampling import positive_fraction
 from gridveil.privacy.noisy import MechanismFacts
 from gridveil.privacy.secret_leaks import secret_leaks
 from gridveil.sectors.case import Case
-from gridveil.service.account import LedgerAccount, Price, Spending
+from gridveil.service.account import LedgerAccount, NoAccount, Spending
 from gridveil.service.card import public_facts
 from gridveil.service.draw import mechanism_of, prices, shares_of
 from gridveil.service.guards import (
@@ -30,7 +30,6 @@ from gridveil.service.guards import (
     alpha_facts,
     questions,
     refuse_wrong_units,
-    request,
     usual_sizes,
 )
 from gridveil.service.prepare import Prepared, PublicCase, prepare
@@ -148,16 +147,19 @@ def preflight(
     prepared = prepared or prepare(public, solver=settings.solver.value, bounds=settings.demand_bounds)
     refuse_wrong_units(prepared, settings)
     shares = shares_of(prepared, settings)
-    needed, alpha = prices(public.field, settings, shares), alpha_facts(public, settings)
+    alpha = alpha_facts(public, settings)
     spending = _spending(ledger, cap, alpha, settings)
-    budget = None if spending is None else _budget(spending, needed, public, exists=ledger is not None)
+    # A ledger that is still to be made takes α of this release as its own.
+    account = NoAccount() if ledger is None else LedgerAccount(ledger)
+    needed = float(account.needed(public.field, *prices(public.field, settings, shares)))
+    budget = None if spending is None else _budget(spending, needed, exists=ledger is not None)
     found = []
     for one in simulated_releases(prepared, settings, runs=runs, seconds=seconds):
         found.append(one)
         advance()
     noise, chances = _noise(public, mechanism_of(public.field, settings, shares).facts(), alpha), odds(found)
     equal, leaks = _found_in(case)
-    asked = () if spending is None else questions(public, settings, needed, spending)
+    asked = () if spending is None else questions(public, settings, needed, spending, account.hidden())
     return Preflight(
         case=public.name,
         secret=SecretFacts(
@@ -207,14 +209,13 @@ def _spending(
     )
 
 
-def _budget(spending: Spending, needed: tuple[Price, ...], public: PublicCase, *, exists: bool) -> BudgetFacts:
-    this = request(needed, public.field, spending)
+def _budget(spending: Spending, needed: float, *, exists: bool) -> BudgetFacts:
     return BudgetFacts(
         exists=exists,
         cap=spending.cap,
         spent=spending.epsilon,
-        request=this,
-        left=spending.cap - spending.epsilon - this,
+        request=needed,
+        left=spending.cap - spending.epsilon - needed,
         alpha=spending.alpha,
         unit=spending.unit,
         draws=spending.draws,

@@ -49,13 +49,14 @@ CardPage = Callable[[Mapping[str, object]], str | None]
 
 
 @contextmanager
-def destination(folder: Path, *, go_on: bool = False) -> Iterator[None]:
+def destination(folder: Path, *, go_on: bool = False, record: str = BEGUN_FILE) -> Iterator[None]:
     """Take a new or empty folder for one release, before any budget is spent; another release cannot take it as well.
 
-    A folder that holds something or cannot be written to is refused, unless ``go_on`` and it holds a release that was begun.
+    A folder that holds something or cannot be written to is refused, unless ``go_on`` and it holds a release that was begun,
+    as the file ``record`` says.
     What fails before anything is written leaves nothing behind, so it can be asked for again with the same folder.
     """
-    going_on = go_on and was_begun(folder)
+    going_on = go_on and was_begun(folder, record)
     if folder.exists() and not going_on and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
             f"{folder}: already exists and is not an empty folder; choose another --out{_finished(folder)}"
@@ -63,7 +64,7 @@ def destination(folder: Path, *, go_on: bool = False) -> Iterator[None]:
     missing = [path for path in (folder / CURATOR, folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CURATOR).mkdir(exist_ok=going_on)  # of two releases that got here, one fails
+        (folder / CURATOR).mkdir(mode=disk.OWN, exist_ok=going_on)  # of two releases that got here, one fails
         held = disk.held_folder(folder / CURATOR)
     except FileExistsError:
         held = None
@@ -72,6 +73,8 @@ def destination(folder: Path, *, go_on: bool = False) -> Iterator[None]:
     if held is None:
         raise InputError(f"{folder}: another release is being written to this folder; choose another --out")
     try:
+        if going_on and not was_begun(folder, record):
+            raise InputError(f"{folder}: another command has just completed this release; choose another --out")
         for left in folder.glob(f"{STAGING}*"):
             shutil.rmtree(left)
         yield
@@ -90,7 +93,7 @@ def _finished(folder: Path) -> str:
 
 def keep_draw(draw: Draw, curator: Curator, folder: Path) -> None:
     """Put the draw into DIR/curator, for ``--reuse``: whatever comes of the release, it has been paid for."""
-    (folder / CURATOR).mkdir(parents=True, exist_ok=True)
+    (folder / CURATOR).mkdir(mode=disk.OWN, parents=True, exist_ok=True)
     store_draw(draw, curator, folder / CURATOR)
 
 

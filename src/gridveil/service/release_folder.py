@@ -16,6 +16,7 @@ from gridveil.service.prepare import Prepared
 from gridveil.service.publication import UNSTATED, Publication
 from gridveil.service.publish import keep_draw, publish
 from gridveil.service.release import Release, make_release
+from gridveil.service.reuse import bind_draw
 from gridveil.service.settings import ReleaseSettings
 
 Made = TypeVar("Made")
@@ -60,6 +61,7 @@ def release_to_folder(
 
     def keep(drawn: Draw) -> None:
         keep_draw(drawn, record.curator, record.folder)
+        bind_draw(drawn, record.ledger)
         record.kept()
         if reuse is None:
             listener.stage("noise on the demands drawn" if drawn.total is None else "noise on the cost target drawn")

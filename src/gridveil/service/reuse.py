@@ -45,14 +45,15 @@ def store_draw(draw: Draw, curator: Curator, folder: Path) -> None:
         "totals": [_totals_fields(totals) for totals in draw.totals],
         "declared_loss": draw.declared_loss,
     }
-    disk.write_whole(folder / FILE, json.dumps(document | {"digest": _digest(document)}, indent=1).encode() + b"\n")
+    text = json.dumps(document | {"digest": keyed_digest(document)}, indent=1)
+    disk.write_whole(folder / FILE, text.encode() + b"\n")
 
 
 def load_draw(folder: Path, curator: Curator, ledger: Ledger | None) -> Draw:
     """Read the draw of an earlier release of the same data; the ledger must know the charges that paid for it."""
     path = folder / "curator" / FILE
     document = _read(path, folder)
-    if not hmac.compare_digest(document.pop("digest", ""), _digest(document)):
+    if not hmac.compare_digest(document.pop("digest", ""), keyed_digest(document)):
         raise InputError(f"{path}: was changed after it was written, or by another curator; draw anew")
     if not hmac.compare_digest(document["data"], curator.digest(curator_key())):
         raise InputError(
@@ -73,7 +74,36 @@ def load_draw(folder: Path, curator: Curator, ledger: Ledger | None) -> Draw:
     )
     if not draw.simulation:
         _check_charges(draw, curator.field, ledger, folder)
+    bind_draw(draw, ledger)
     return draw
+
+
+def bind_draw(draw: Draw, ledger: Ledger | None) -> None:
+    """Have the ledger hold each part of a stored draw to its charge, before it is used.
+
+    A copy of a folder that was stopped could otherwise draw once more under the same charge: whichever draw comes here
+    first is the one that was paid for, and any other is refused.
+    """
+    if ledger is None or draw.simulation:
+        return
+    for charge_id, content in _contents(draw):
+        announced = ledger.find(charge_id or "").draw
+        if announced is not None:
+            ledger.keep(announced, keyed_digest(content))
+
+
+def _contents(draw: Draw) -> list[tuple[str | None, dict[str, Any]]]:
+    """Charge and content of each part of a draw that was charged by itself."""
+    parts: list[tuple[str | None, dict[str, Any]]] = [
+        # Adding zero makes a negative one positive: files do not keep that sign of complex numbers.
+        (draw.noisy.charge_id, {"values": _numbers(draw.noisy.values + 0)})
+    ]
+    if draw.total is not None:
+        parts.append((draw.total.charge_id, {"total": draw.total.value}))
+    private = [totals for totals in draw.totals if totals.mechanism is not None]
+    if private:
+        parts.append((private[0].charge_id, {"totals": [_numbers(totals.values + 0) for totals in private]}))
+    return parts
 
 
 def kept_promise(
@@ -215,6 +245,7 @@ def _read(path: Path, folder: Path) -> dict[str, Any]:
     return document
 
 
-def _digest(document: dict[str, Any]) -> str:
+def keyed_digest(document: dict[str, Any]) -> str:
+    """Digest plain values with the curator's key: it tells nothing about them without it."""
     text = json.dumps(document, sort_keys=True)
     return hmac.new(curator_key(), text.encode(), hashlib.sha256).hexdigest()

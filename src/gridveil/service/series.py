@@ -28,7 +28,7 @@ from gridveil.service.prepare import Prepared, PublicCase, prepare
 from gridveil.service.publication import UNSTATED, Publication
 from gridveil.service.release import refuse_undeclared_sites, refuse_wrong_account, repaired
 from gridveil.service.series_basis import plan_series
-from gridveil.service.series_draw import draw_series, draw_sums
+from gridveil.service.series_draw import bind_series, draw_series, draw_sums
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.settings import ReleaseSettings
 from gridveil.solvers.backend import Backend
@@ -119,7 +119,6 @@ def release_series(
     prepared = prepared or build("here")
     refuse_wrong_units(prepared, chosen)
     settings, basis = plan_series(settings, series.layout, prepared)
-    share = cost_share(prepared, chosen)
     draw = reuse
     if draw is None:
         purpose = f"series of {series.case.name}, protects one {settings.protects.value}"
@@ -127,21 +126,24 @@ def release_series(
             curator,
             settings,
             basis,
-            share,
+            cost_share(prepared, chosen),
             account,
             purpose=purpose,
             announce=announce,
             approve=lambda price: ask(public, chosen, (price,), account, confirm),
         )
         keep(draw)
-    if share and draw.totals is None:
+    bind_series(draw, account)
+    # The share is that of the charge: β, which it was chosen by, may be another one by now.
+    if draw.share and draw.totals is None:
         jobs = [("network", draw.hour(hour).noisy) for hour in range(len(curator))]
         linear = [
             cost if isinstance(cost, LinearCost) else None
             for cost in _in_order(run_many(build, _linear, jobs, workers=workers))
         ]
-        draw = draw_sums(curator, linear, settings, share, draw)
+        draw = draw_sums(curator, linear, settings, draw, account)
         keep(draw)
+        bind_series(draw, account)
     return SeriesRelease(
         case=public,
         layout=series.layout,

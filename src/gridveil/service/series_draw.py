@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,6 +22,7 @@ from gridveil.privacy.noisy import SeriesDraw
 from gridveil.privacy.series_curator import SeriesCurator
 from gridveil.service.account import Account, NoAccount, Price
 from gridveil.service.draw import draw_total
+from gridveil.service.reuse import keyed_digest
 from gridveil.service.series_settings import SeriesSettings
 
 # The streams of a seeded simulation: values, and the seeds of the hours' sums.
@@ -61,7 +63,7 @@ def draw_series(
     account.check(curator.field, price)
     approve(price)
     draw_id = announce()
-    charge = account.paid(draw_id) if draw_id is not None else None
+    charge = None if draw_id is None else account.owed(draw_id, curator.field, price)
     if charge is None:
         words = f"{len(curator)} hours: {mechanism!r}" + (", and a weighted sum each" if share else "")
         charge = account.pay(curator.field, price, mechanism=words, purpose=purpose, draw=draw_id)
@@ -71,7 +73,22 @@ def draw_series(
         simulation=not mechanism.is_private,
         charge_id=charge,
         draw_id=draw_id,
+        share=share,
     )
+
+
+def bind_series(draw: SeriesDraw, account: Account) -> None:
+    """Have the ledger hold the draws of a series to their charge, before they are used: see ``reuse.bind_draw``."""
+    if draw.draw_id is None or draw.simulation:
+        return
+    account.keep(draw.draw_id, keyed_digest({"values": hashlib.sha256(draw.values.tobytes()).hexdigest()}))
+    if draw.totals is not None:
+        sums = [None if total is None else total.value for total in draw.totals]
+        account.keep(_sums_id(draw.draw_id), keyed_digest({"sums": sums}))
+
+
+def _sums_id(draw_id: str) -> str:
+    return f"{draw_id}/sums"
 
 
 def series_mechanism(
@@ -118,15 +135,17 @@ def draw_sums(
     curator: SeriesCurator,
     linear: Sequence[LinearCost | None],
     settings: SeriesSettings,
-    share: Fraction,
     draw: SeriesDraw,
+    account: Account,
 ) -> SeriesDraw:
-    """Draw the price-weighted sum of every hour, which the charge of the series has paid for."""
+    """Draw the price-weighted sum of every hour, with the share of ε that the charge of the series has paid for, once."""
+    if draw.draw_id is not None:
+        account.refuse_kept(_sums_id(draw.draw_id))
     paid, chosen = Paid(charge=draw.charge_id), settings.release
     totals = tuple(
         None
         if cost is None
-        else draw_total(curator.hour(hour), cost, replace(chosen, seed=hour_seed(chosen.seed, hour)), share, paid)
+        else draw_total(curator.hour(hour), cost, replace(chosen, seed=hour_seed(chosen.seed, hour)), draw.share, paid)
         for hour, cost in enumerate(linear)
     )
     return replace(draw, totals=totals)

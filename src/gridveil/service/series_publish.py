@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.series_curator import SeriesCurator, SeriesErrors
 from gridveil.sectors.registry import sector_of
 from gridveil.service.public_files import write_proofs
@@ -58,7 +59,7 @@ def publish_series(
         staged.mkdir()
         _write_public(release, staged, card_page)
         shutil.move(str(staged), str(folder / name))
-    (folder / CURATOR).mkdir(exist_ok=True)
+    (folder / CURATOR).mkdir(mode=disk.OWN, exist_ok=True)
     report = {"warning": "contains true values: do not share"} | series_summary(release)
     report["curator"] = {
         "errors_noisy": _finite(curator.errors(release.draw.values)),

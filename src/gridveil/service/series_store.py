@@ -13,6 +13,7 @@ import io
 import json
 import secrets
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,13 @@ class SeriesStore:
         if self.exists:
             return str(self._read()["draw"])
         draw_id = secrets.token_hex(16)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=disk.OWN, parents=True, exist_ok=True)
         self._write({"state": ANNOUNCED, "draw": draw_id})
         return draw_id
 
     def keep(self, draw: SeriesDraw) -> None:
         """Store a draw; it replaces the announcement when all of it is on disk."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=disk.OWN, parents=True, exist_ok=True)
         buffer = io.BytesIO()
         np.save(buffer, draw.values)
         disk.write_whole(self.folder / VALUES, buffer.getvalue())
@@ -69,6 +70,7 @@ class SeriesStore:
                 "mechanism": asdict(draw.mechanism),
                 "charge": draw.charge_id,
                 "totals": totals,
+                "share": str(draw.share),
                 "values": hashlib.sha256(buffer.getvalue()).hexdigest(),
             }
         )
@@ -95,6 +97,8 @@ class SeriesStore:
             totals=None
             if totals is None
             else tuple(None if one is None else total_from(one, simulation=document["simulation"]) for one in totals),
+            # Records of earlier versions do not state it: no sums are drawn for them any more.
+            share=Fraction(document.get("share", "0")),
         )
 
     def _promise(self) -> dict[str, Any]:

@@ -64,7 +64,8 @@ class Basis:
         """Round the mean index of every block to the nearest integer, exactly: shape (hours, …) to (k, …)."""
         sums = self._sums(index.clip(-LARGEST_HOUR_INDEX, LARGEST_HOUR_INDEX))
         count = self.counts.reshape(-1, *[1] * (index.ndim - 1))
-        rounded: NDArray[np.int64] = (2 * sums + count) // (2 * count)
+        # The same as (2·sums + count) // (2·count), which would leave 64 bits where all of the longest series is clamped.
+        rounded: NDArray[np.int64] = (sums + count // 2) // count
         return rounded
 
     def spread(self, blocks: NDArray[Any]) -> NDArray[Any]:
