@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import casadi as ca
 import numpy as np
 import pytest
 
@@ -164,6 +165,23 @@ def test_data_without_any_flow_are_left_to_ipopt():
     both = [method_named(Method.AUTO)(backend, tight, band) for backend in (backend_for(model, "structured"), ipopt)]
     assert all(found.verified for found in both)
     assert both[0].delta == pytest.approx(both[1].delta, rel=1e-2)
+
+
+def test_ipopt_begins_where_limits_are_raised_to_a_flow():
+    """The guess is a flow of the same data without ratings, within ratings that were raised where it needs that."""
+    model, d, veiled, ipopt = known(ALL)
+    rating = next(part for part in model.layout.parts if part.field.name == "limit")
+    tight = np.concatenate([own * 0 + 0.1 if part is rating else own for part, own in model.layout.split(d)])
+    band = around(veiled.dispatch(d).cost, 0.05)
+    guess = veiled.nearest(tight, band).start
+    assert guess.x is not veiled.program.x_start
+    raised = [part.field.name for part, moved in model.layout.split(guess.d - tight) if np.any(moved != 0)]
+    assert raised == ["limit"] and np.all(guess.d >= tight)
+    rows = np.asarray(ca.Function("rows", [model.program.x, model.program.d], [model.program.g])(guess.x, guess.d))
+    assert np.all(rows.ravel() <= model.program.g_upper + 1e-6) and np.all(rows.ravel() >= model.program.g_lower - 1e-6)
+    found, reference = Fallback(veiled, ipopt).nearest(tight, band), ipopt.nearest(tight, band)
+    assert found.delta == pytest.approx(reference.delta, rel=1e-3)
+    assert found.iterations < reference.iterations
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -209,6 +209,14 @@ class OrdinaryForm(Protocol):
         """∂O/∂d at an optimal flow of that network."""
         ...
 
+    def eased(self, d: Vector) -> Vector | None:
+        """The same data with every limit among them as wide as it may be; None where there is no limit among them."""
+        ...
+
+    def raised(self, d: Vector, x: Vector) -> Vector:
+        """The same data with every limit among them raised to what the flow x needs, and a little more."""
+        ...
+
     @property
     def growth(self) -> Vector:
         """The gradient of the proxy m, which is linear in d."""

@@ -77,11 +77,22 @@ class Fallback:
         found = None if effort in _SECOND_ONLY else self._first.nearest(noisy, band, start=start, effort=effort)
         if found is not None and _is_settled(found, effort):
             return found
-        second = partial(self._second.nearest, noisy, band, start=start, effort=effort)
-        answer = self._in_time(second, found, start or Start(self.program.x_start, noisy), noisy)
-        if answer.converged or self._last is None or effort in _SECOND_ONLY:
+        here, guess = start or Start(self.program.x_start, noisy), self._guess(start, found)
+        tries = [start] if guess is None else [guess, start]
+        for begin in tries:
+            second = partial(self._second.nearest, noisy, band, start=begin, effort=effort)
+            answer = self._in_time(second, found, here, noisy)
+            if answer.converged:
+                return answer
+        if self._last is None or effort in _SECOND_ONLY:
             return answer
         return self._last.nearest(noisy, band, start=start, effort=effort)
+
+    def _guess(self, start: Start | None, found: Answer | None) -> Start | None:
+        """Where the first would begin, if the caller does not say and the first knows better than the usual start."""
+        if start is not None or found is None or not self.capabilities.guesses:
+            return None
+        return None if found.start.x is self.program.x_start else found.start
 
     def cut(
         self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR

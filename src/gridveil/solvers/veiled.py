@@ -43,7 +43,7 @@ class VeiledBackend:
     """Problems of one network with several secrets."""
 
     name = STRUCTURED
-    capabilities = Capabilities(accepts=lambda model: model.ordinary is not None)
+    capabilities = Capabilities(accepts=lambda model: model.ordinary is not None, guesses=True)
 
     def __init__(self, model: Model) -> None:
         if model.ordinary is None:
@@ -94,9 +94,19 @@ class VeiledBackend:
         if start is not None and not takes(usual_effort(start, effort)):
             return self._none(d, boxed.distance(d), start, "starts from no guess")
         follower = self.dispatch(d, effort=Effort.BRIEF)
-        if band is None or not follower.converged or follower.cost <= band.upper:
+        if not follower.converged:
+            return self._none(d, boxed.distance(d), self._eased_start(d), "no flow at the noisy data")
+        if band is None or follower.cost <= band.upper:
             return self._joint(boxed, follower, band)
         return self._from_above(boxed, follower, band)
+
+    def _eased_start(self, d: Vector) -> Start:
+        """Where to look for data with a flow: that of the same data without limits, with limits raised to fit it."""
+        eased = self._ordinary.eased(d)
+        flow = None if eased is None else self.dispatch(eased, effort=Effort.BRIEF)
+        if flow is None or not flow.converged:
+            return Start(self.program.x_start, d)
+        return Start(flow.x, self._ordinary.raised(d, flow.x))
 
     def cut(
         self, noisy: Vector, band: CostTarget, half_space: HalfSpace, *, start: Start, effort: Effort = Effort.NEAR

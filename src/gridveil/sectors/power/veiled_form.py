@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.choices import Formulation
 from gridveil.core.errors import InputError
+from gridveil.core.secret import SecretPart
 from gridveil.core.secret_choice import COST, DEMAND, IMPEDANCE, LIMIT
 from gridveil.sectors.model import Model, PartLayout, PricedFlow
 from gridveil.sectors.power.arrays import structured_arrays
@@ -20,6 +22,8 @@ from gridveil.sectors.power.veiled_opf import DIRECTION, network_at
 
 Vector = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
+
+ROOM = 0.01  # share of what a branch carries that a raised rating leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +57,25 @@ class VeiledForm:
             CHARGING: by_charging[charged],
         }
 
+    def eased(self, d: Vector) -> Vector | None:
+        """The same data with ratings at their public upper limit."""
+        if self.network.part(LIMIT) is None:
+            return None
+        return self._with_ratings(d, lambda part, entries: np.full(len(entries), part.upper.real / float(part.alpha)))
+
+    def raised(self, d: Vector, x: Vector) -> Vector:
+        """The same data with ratings no less than what each branch carries, and a hundredth more."""
+        network = network_at(self.network, self.layout, d)[0]
+        n = network.grid.n_bus
+        ends = _entering(network, x[n : 2 * n] * np.exp(1j * x[:n]))
+        needed = (1 + ROOM) * np.max(np.abs(ends), axis=0)[self.network.limited[network.branch_on]]
+        return self._with_ratings(d, lambda part, entries: np.maximum(entries, needed / float(part.alpha)))
+
+    def _with_ratings(self, d: Vector, change: Callable[[SecretPart, Vector], Vector]) -> Vector:
+        return np.concatenate(
+            [change(part, own) if part.field.name == LIMIT else own for part, own in self.layout.split(d)]
+        )
+
     @cached_property
     def growth(self) -> Vector:
         """One per α for each real part, with the sign in which the secret moves the cost."""
@@ -73,6 +96,15 @@ def veiled_form(network: VeiledNetwork, layout: PartLayout) -> VeiledForm | None
     return None if np.any(twice_limited) else VeiledForm(network, layout)
 
 
+def _entering(network: PowerNetwork, v: Complexes) -> tuple[Complexes, Complexes]:
+    """Power that enters each branch in service at its from and its to end."""
+    grid = network.grid
+    v_from, v_to = v[grid.from_bus], v[grid.to_bus]
+    return v_from * np.conj(grid.y_ff * v_from + grid.y_ft * v_to), v_to * np.conj(
+        grid.y_tf * v_from + grid.y_tt * v_to
+    )
+
+
 def _branch_slopes(network: PowerNetwork, flow: PricedFlow) -> tuple[Complexes, Vector]:
     """Of the Lagrangian, with respect to ln(r + jx) of each branch in service, and to ln of its charging.
 
@@ -83,8 +115,7 @@ def _branch_slopes(network: PowerNetwork, flow: PricedFlow) -> tuple[Complexes, 
     v, tap = flow.vm * np.exp(1j * flow.va), branch.tap[on]
     v_from, v_to = v[grid.from_bus] / tap, v[grid.to_bus]
     y, charging = 1 / branch.impedance[on], (branch.shunt_from + branch.shunt_to)[on].imag
-    power_from = v_from * np.conj(y * (v_from - v_to) + branch.shunt_from[on] * v_from)
-    power_to = v_to * np.conj(y * (v_to - v_from) + branch.shunt_to[on] * v_to)
+    power_from, power_to = _entering(network, v)
     price = flow.price_p + 1j * flow.price_q
     at_from = price[grid.from_bus] + 2 * flow.flow_from * power_from
     at_to = price[grid.to_bus] + 2 * flow.flow_to * power_to
