@@ -19,6 +19,7 @@ public here. Distances are relative, in units of α; cost errors are relative; s
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 import time
@@ -52,6 +53,7 @@ STUDIED += ["case1354_pegase", "case2000_goc", "case2869_pegase"]
 EACH = {"cost": "cost=2$/MWh", "limit": "limit=20MVA", "impedance": "impedance=5%"}
 EACH["all"] = "demand=1MVA,cost=2$/MWh,limit=20MVA,impedance=5%"
 BETA = "1%"
+DISTANCES = ("noisy_distance", "released_distance")
 LIMIT = 1800.0  # seconds of a release: wall time, so that a busy machine ends none
 
 
@@ -144,19 +146,32 @@ def size(name: str) -> int:
     return int(re.findall(r"\d+", name)[0])
 
 
-def table(rows: list[dict[str, Any]]) -> None:
-    """Print one line per secret, network and solver."""
+def table(rows: list[dict[str, Any]], out: Path | None) -> None:
+    """Print one line per secret, network and solver, and write them if asked to."""
+    lines = []
     for key in dict.fromkeys((row["secret"], row["network"], row["solver"]) for row in rows):
         own = [row for row in rows if (row["secret"], row["network"], row["solver"]) == key]
         good = [row for row in own if row["verified"]]
-        print(
-            f"{key[0]:16} {key[1]:24} {key[2]:10} verified {len(good)}/{len(own)}  distance noisy "
-            f"{np.median([row['noisy_distance'] for row in own]):.4f} released "
-            f"{np.median([row['released_distance'] for row in good]) if good else np.nan:.4f}  cost error at most "
-            f"{max((row['cost_error'] for row in good), default=np.nan):.4f}  seconds "
-            f"{np.median([row['seconds'] for row in own]):.2f} to {max(row['seconds'] for row in own):.2f}"
+        lines.append(
+            dict(zip(("secret", "network", "solver"), key, strict=True))
+            | {"seeds": len(own), "verified": len(good)}
+            | {name: _digits([row[name] for row in good], np.median, 5) for name in DISTANCES}
+            | {"cost_error_worst": _digits([row["cost_error"] for row in good], np.max, 5)}
+            | {"seconds_median": _digits([row["seconds"] for row in own], np.median, 3)}
+            | {"seconds_worst": _digits([row["seconds"] for row in own], np.max, 3)}
         )
+    print("\n".join("  ".join(f"{value!s:>9}" for value in line.values()) for line in lines))
     print(f"verified {sum(row['verified'] for row in rows)} of {len(rows)}")
+    if out is not None:
+        with out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(lines)
+
+
+def _digits(values: list[float], measure: Any, digits: int) -> str:
+    """A measure of values, rounded; empty where there are none."""
+    return f"{measure(values):.{digits}f}" if values else ""
 
 
 def comparison(rows: list[dict[str, Any]]) -> None:
@@ -188,9 +203,10 @@ def main() -> None:
     parser.add_argument("--against-ipopt", action="store_true")
     parser.add_argument("--most-buses", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=7)
+    parser.add_argument("--out", type=Path, help="CSV file for the table")
     chosen = parser.parse_args()
     (against_ipopt if chosen.against_ipopt else anchors)(chosen.most_buses, chosen.seeds, chosen.rows)
-    table(read(chosen.rows))
+    table(read(chosen.rows), chosen.out)
     if chosen.against_ipopt:
         comparison(read(chosen.rows))
 
