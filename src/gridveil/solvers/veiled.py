@@ -101,11 +101,14 @@ class VeiledBackend:
         return self._from_above(boxed, follower, band)
 
     def _eased_start(self, d: Vector) -> Start:
-        """Where to look for data with a flow: that of the same data without limits, with limits raised to fit it."""
+        """Where to look for data with a flow: that of the same data without limits, with limits raised to fit it.
+
+        Without limits there may be none either; where the solver ended is a better start than the flat one even so.
+        """
         eased = self._ordinary.eased(d)
-        flow = None if eased is None else self.dispatch(eased, effort=Effort.BRIEF)
-        if flow is None or not flow.converged:
+        if eased is None:
             return Start(self.program.x_start, d)
+        flow = self.dispatch(eased, effort=Effort.BRIEF)
         return Start(flow.x, self._ordinary.raised(d, flow.x))
 
     def cut(
