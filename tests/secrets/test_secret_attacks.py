@@ -14,6 +14,7 @@ import pytest
 from conftest import CliResult, Matpower
 from feature_net import feature_net
 from gridveil.core.choices import CostTargetMode
+from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretValues
 from gridveil.privacy.ledger import Ledger
 from gridveil.privacy.mechanisms import mechanism_for
@@ -174,11 +175,14 @@ def test_a_column_that_remembers_a_secret_is_noticed(cli, tmp_path, monkeypatch,
     ]
 
 
-def test_costs_that_stay_in_the_network_stop_the_release(cli, tmp_path, monkeypatch, fixed_draws):
-    """Another fault: costs are drawn, but the public network keeps those of the file. The written file contradicts it."""
-    planted(monkeypatch, lambda honest, network, names: honest(network, names - {"cost"}))
-    found = ending(cli, feature_net(3, curve="quadratic"), tmp_path / "0", monkeypatch, ALL)
-    assert found[0].code == 3 and not found[1]
+@pytest.mark.parametrize("left", ["cost", "limit", "impedance"])
+def test_a_secret_that_stays_in_the_network_stops_the_release(cli, tmp_path, monkeypatch, fixed_draws, left):
+    """Another fault: values are drawn, but the public network keeps those of the file. Nothing is drawn or charged."""
+    planted(monkeypatch, lambda honest, network, names: honest(network, names - {left}))
+    folder = tmp_path / "0"
+    with pytest.raises(InputError, match="there is no ledger here"):
+        ending(cli, feature_net(3, curve="quadratic"), folder, monkeypatch, ALL)
+    assert not (folder / "out").exists()
 
 
 def _file(net: Matpower, path: Path) -> str:

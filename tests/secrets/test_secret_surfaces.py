@@ -86,7 +86,7 @@ def test_a_study_hides_what_each_network_states(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(STUDY)
     costs, demands = (inspect_network(entry, Solver.STRUCTURED) for entry in read_study(path).networks)
-    assert costs.solver is Solver.IPOPT and costs.sites != demands.sites
+    assert costs.solver is Solver.STRUCTURED and costs.sites != demands.sites
     task = Task(alpha=1.0, beta=0.01, epsilon=1.0, seed=0, method=Method.AUTO)
     row = run_trial(Rules(sites=NoiseSites.ALL, task_seconds=None), prepare(costs), task)
     assert row.verified and row.cost is not None and row.true_cost is not None

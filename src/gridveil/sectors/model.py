@@ -184,6 +184,46 @@ class Relaxation(Protocol):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class PricedFlow:
+    """An optimal power flow and its multipliers, in the order of OpfArrays: what the slope of its cost follows from."""
+
+    va: Vector
+    vm: Vector
+    pg: Vector
+    price_p: Vector
+    price_q: Vector
+    """Per bus, in $/h: what a unit drawn more there costs."""
+    flow_from: Vector
+    flow_to: Vector
+    """Per branch: multipliers of |S|² ≤ rate² or of |S|² ≤ current² |V|² at either end."""
+
+
+class OrdinaryForm(Protocol):
+    """How a model whose data are more than demands reads where they are fixed: an ordinary power network."""
+
+    def at(self, d: Vector) -> tuple[Model, Vector]:
+        """The model of the network with these data, and the demands of its program."""
+        ...
+
+    def prices(self, d: Vector, flow: PricedFlow) -> Vector:
+        """∂O/∂d at an optimal flow of that network."""
+        ...
+
+    def eased(self, d: Vector) -> Vector | None:
+        """The same data with every limit among them as wide as it may be; None where there is no limit among them."""
+        ...
+
+    def raised(self, d: Vector, x: Vector) -> Vector:
+        """The same data with every limit among them raised to what the flow x needs, and a little more."""
+        ...
+
+    @property
+    def growth(self) -> Vector:
+        """The gradient of the proxy m, which is linear in d."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Model:
     """A program, the layout of its data, and, where the sector has them, arrays for our solvers and a relaxation."""
 
@@ -193,6 +233,8 @@ class Model:
     layout: DataLayout
     arrays: Callable[[float], OpfArrays] | None = None
     """The network as plain arrays, every range of limits narrowed by the argument; None where it has no such form."""
+    ordinary: OrdinaryForm | None = None
+    """Where d is more than demands, and O(d) a problem that such arrays can state; else None."""
     relaxation: Relaxation | None = None
     supply: float | None = None
     """Total supply that the network states, per unit of the secret's base; None where it states none."""

@@ -112,6 +112,8 @@ class Capabilities:
     """Whether it can solve the problems of a model."""
     restarts: bool = True
     """Whether a push that failed is worth another try from another start."""
+    guesses: bool = False
+    """Whether the start of an HPR that failed is one that another backend should try first."""
 
 
 class Backend(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridveil.core.errors import InputError
 from gridveil.core.plugins import BACKENDS as PLUG_INS
@@ -13,6 +13,7 @@ from gridveil.solvers.backend import Backend, Capabilities
 from gridveil.solvers.fallback import Fallback
 from gridveil.solvers.ipopt import IPOPT, IpoptBackend
 from gridveil.solvers.structured.backend import STRUCTURED, StructuredBackend
+from gridveil.solvers.veiled import VeiledBackend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,18 +26,27 @@ class BackendEntry:
 
 
 BEARABLE_FOR_IPOPT = 4_000  # variables, as of 1 500 buses: beyond that a joint problem can take Ipopt a minute
+# Of the time left, for one solve by Ipopt where several secrets are hidden: it is asked where noisy data can serve no flow at
+# all, and then no other way leads to a release.
+SHARE_OF_SEVERAL_SECRETS = 0.4
 
 
 def _structured(model: Model, ipopt: IpoptBackend) -> Backend:
     """The structured solver, with Ipopt behind it: at once where that is quick, after every remedy where it is not."""
+    if model.ordinary is not None:
+        return Fallback(VeiledBackend(model), ipopt, share=SHARE_OF_SEVERAL_SECRETS)
     if model.program.n_x > BEARABLE_FOR_IPOPT:
         return Fallback(StructuredBackend(model), ipopt)
     return Fallback(StructuredBackend(model, patient=False), ipopt, last=StructuredBackend(model))
 
 
+def _known_to_the_structured_solver(model: Model) -> bool:
+    return StructuredBackend.capabilities.accepts(model) or VeiledBackend.capabilities.accepts(model)
+
+
 BACKENDS: dict[str, BackendEntry] = {
     STRUCTURED: BackendEntry(
-        capabilities=StructuredBackend.capabilities,
+        capabilities=replace(StructuredBackend.capabilities, accepts=_known_to_the_structured_solver),
         build=lambda model, verbose: _structured(model, IpoptBackend(model.program, verbose=verbose)),
     ),
     IPOPT: BackendEntry(

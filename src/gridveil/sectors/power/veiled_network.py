@@ -57,6 +57,17 @@ class VeiledNetwork:
     public_demand: NDArray[np.complex128] | None
     """Per unit, one per load site, where demands are no secret."""
 
+    def __post_init__(self) -> None:
+        """Refuse a network in which anything secret is left: dispatches put values in its place and would not notice."""
+        names, branch, generator = {choice.name for choice in self.choices}, self.grid.branch, self.grid.generator
+        clean = {
+            COST: _is_nothing(generator.cost) and _is_nothing(generator.reactive_cost),
+            LIMIT: bool(np.all(np.isinf(branch.rate))),
+            IMPEDANCE: not np.any([branch.impedance - STAND_IN, branch.shunt_from, branch.shunt_to]),
+        }
+        if not all(clean.get(name, True) for name in names):
+            raise InputError("something secret is left in the public network, so nothing is drawn; please report this")
+
     def part(self, name: str) -> SecretPart | None:
         """The part of that name; None where it is no secret."""
         return next((part for part in self.parts if part.field.name == name), None)
@@ -125,6 +136,10 @@ def _placed(where: Bools, values: Floats, elsewhere: float) -> Floats:
     column = np.full(len(where), elsewhere)
     column[where] = values
     return column
+
+
+def _is_nothing(cost: GeneratorCosts) -> bool:
+    return not np.any(cost.polynomial) and len(cost.line_generator) == len(cost.points) == 0
 
 
 def _straight(slope: Floats) -> GeneratorCosts:

@@ -26,7 +26,7 @@ from gridveil.sectors.power.acopf import (
     expression_ohms_law,
     start_from_dc,
 )
-from gridveil.sectors.power.network import Grid
+from gridveil.sectors.power.network import Grid, PowerNetwork
 from gridveil.sectors.power.opf_parts import (
     constraint_angle_difference,
     constraint_cost_level,
@@ -55,7 +55,7 @@ def veiled_opf(network: VeiledNetwork, layout: PartLayout) -> ParametricProgram:
         "d_lower": _bounds(layout, "lower"),
         "d_upper": _bounds(layout, "upper"),
     }
-    numbers["more_starts"] = (lambda d: _start_from_dc(network, layout, d),)
+    numbers["more_starts"] = (lambda d: start_from_dc(*network_at(network, layout, d)),)
     return ParametricProgram.deferred(
         name=f"{AC_OPF} with several secrets",
         n_d=len(numbers["d_lower"]),
@@ -75,12 +75,12 @@ def _bounds(layout: PartLayout, end: str) -> Vector:
     return np.concatenate([np.zeros(0), *columns])
 
 
-def _start_from_dc(network: VeiledNetwork, layout: PartLayout, d: Vector) -> Vector:
-    """The DC optimum of the network with these data; participants out of service have no part in it."""
+def network_at(network: VeiledNetwork, layout: PartLayout, d: Vector) -> tuple[PowerNetwork, Vector]:
+    """The network with these data, and P, then Q, of its served loads; participants out of service have no part in it."""
     anything = np.concatenate([np.full(len(part.field), _inside(part)) for part in layout.parts])
     grid, demand = filled(network, layout.to_sites(d, anything))
     loads = demand[grid.served]
-    return start_from_dc(grid, np.concatenate([loads.real, loads.imag]))
+    return grid, np.concatenate([loads.real, loads.imag])
 
 
 def _inside(part: SecretPart) -> complex:

@@ -17,6 +17,7 @@ from gridveil.sectors.case import Case
 from gridveil.sectors.model import Model, PartLayout
 from gridveil.sectors.power.sector import POWER, PUBLIC_FACTS
 from gridveil.sectors.power.simulate import total_capacity
+from gridveil.sectors.power.veiled_form import veiled_form
 from gridveil.sectors.power.veiled_network import CHARGING, VeiledNetwork, filled
 from gridveil.sectors.power.veiled_opf import veiled_opf
 from gridveil.sectors.sector import PublicFact, Solve
@@ -46,7 +47,7 @@ class VeiledSector:
 
     kind = VeiledNetwork.kind
     formulations = (Formulation.AC,)
-    structured = False
+    structured = True
     public_facts = (*(fact for fact in PUBLIC_FACTS if fact.words not in MAY_BE_SECRET), *ALWAYS_PUBLIC)
     flow_words = POWER.flow_words
     node_word = POWER.node_word
@@ -90,6 +91,7 @@ class VeiledSector:
             formulation=formulation,
             program=veiled_opf(network, layout),
             layout=layout,
+            ordinary=veiled_form(network, layout),
             supply=total_capacity(network.grid),
         )
 

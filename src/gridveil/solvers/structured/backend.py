@@ -77,12 +77,8 @@ class StructuredBackend:
         return DemandBox(p_low=p_low, p_high=p_high, q_low=q_low, q_high=q_high)
 
     def prepare(self) -> None:
-        """Find order and fill of the network, and compile what has never been compiled: that takes a minute."""
-        from gridveil.programs.compilation import compiled_before
-        from gridveil.solvers.structured.warm_up import warm_up
-
-        if not compiled_before():
-            warm_up()
+        """Find order and fill of the network, and compile what has never been compiled."""
+        compile_once()
         self._exact.prepare()
 
     def portable(self, start: Start) -> bool:
@@ -92,17 +88,22 @@ class StructuredBackend:
     def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
         """O(d), cold, from an earlier point, or warm."""
         effort = usual_effort(start, effort)
+        if start is not None and not takes(effort):
+            return self._refused(start, d, 0.0)
+        solution = self.solve_dispatch(d, start, effort)
+        return self._answer(solution, d, 0.0, np.concatenate([solution.site_price_p, solution.site_price_q]))
+
+    def solve_dispatch(self, d: Vector, start: Start | None, effort: Effort) -> Solution:
+        """O(d) with all of its multipliers; an effort that ``takes`` a start, if there is one."""
         p, q = _halves(d)
         task = Dispatch(demand_p=p, demand_q=q)
         if start is None:
-            return self._dispatched(d, self._exact.solve(task, thorough=effort is Effort.FULL))
-        if not _takes(effort):
-            return self._refused(start, d, 0.0)
+            return self._exact.solve(task, thorough=effort is Effort.FULL)
         own, last = own_start(start), None if start.last is None else own_start(start.last)
         known = warmest(own, last, d) if effort is Effort.WARM else None
         if known is not None:
-            return self._dispatched(d, self._exact.solve_warm(task, known))
-        return self._dispatched(d, self._exact.solve_near(task, own or primal_start(self._exact, start.x, d)))
+            return self._exact.solve_warm(task, known)
+        return self._exact.solve_near(task, own or primal_start(self._exact, start.x, d))
 
     def nearest(
         self, noisy: Vector, band: CostTarget | None, *, start: Start | None = None, effort: Effort | None = None
@@ -140,20 +141,17 @@ class StructuredBackend:
         return Nearest(target_p=p, target_q=q, cost_low=low, cost_high=high, cut=cut, box=self._box, kept=_kept(band))
 
     def _solve_joint(self, task: Task, noisy: Vector, start: Start | None, effort: Effort) -> Answer:
-        if start is not None and not _takes(effort):
+        if start is not None and not takes(effort):
             return self._refused(start, start.d, float(np.sum((start.d - noisy) ** 2)))
         known = None if start is None else own_start(start) or primal_start(self._roomy, start.x, start.d)
         solution = self._roomy.solve(task, warm=known, thorough=self._patient)
         d = np.concatenate([solution.demand_p, solution.demand_q])
         return self._answer(solution, d, float(np.sum((d - noisy) ** 2)), None)
 
-    def _dispatched(self, d: Vector, solution: Solution) -> Answer:
-        return self._answer(solution, d, 0.0, np.concatenate([solution.site_price_p, solution.site_price_q]))
-
     def _answer(self, solution: Solution, d: Vector, delta: float, prices: Vector | None) -> Answer:
-        x = _program_x(self._exact.arrays, solution)
+        x = self.program_x(solution)
         return Answer(
-            status=_STATUS.get(solution.status, Status.FAILED),
+            status=program_status(solution.status),
             x=x,
             d=d,
             cost=solution.cost,
@@ -166,6 +164,10 @@ class StructuredBackend:
             seconds=solution.seconds,
             detail=solution.status.value,
         )
+
+    def program_x(self, solution: Solution) -> Vector:
+        """A solution as the program's x."""
+        return _program_x(self._exact.arrays, solution)
 
     def _refused(self, start: Start, d: Vector, delta: float) -> Answer:
         """The answer to a caller who wants a guess to be kept to: without multipliers there is nothing to keep to it by."""
@@ -182,7 +184,21 @@ class StructuredBackend:
         )
 
 
-def _takes(effort: Effort) -> bool:
+def compile_once() -> None:
+    """Compile what has never been compiled: that takes a minute."""
+    from gridveil.programs.compilation import compiled_before
+    from gridveil.solvers.structured.warm_up import warm_up
+
+    if not compiled_before():
+        warm_up()
+
+
+def program_status(status: SolveStatus) -> Status:
+    """How a solve ended, in the words that all backends share."""
+    return _STATUS.get(status, Status.FAILED)
+
+
+def takes(effort: Effort) -> bool:
     """Whether to begin from a start: it is near enough, or the caller does not mind if it leads nowhere."""
     return effort in {Effort.NEAR, Effort.WARM, Effort.AGAIN, Effort.BRIEF}
 
