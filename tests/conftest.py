@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gridveil.cli import main
 from gridveil.core.choices import Formulation
@@ -24,6 +25,10 @@ Row = list[float]
 
 # A shell ignores Ctrl-C in what it starts in the background, and processes inherit that: tests that interrupt would hang.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples in every run, however slow the machine. To look for new ones: pytest --hypothesis-profile=default
+settings.register_profile("reproducible", derandomize=True, deadline=None)
+settings.load_profile("reproducible")
 
 
 def data_folder() -> Path:
