@@ -267,8 +267,10 @@ def test_the_release_itself_says_nothing_of_the_truth_before_it_draws(cli, tmp_p
         options = ("--sites", "all", "--alpha", "1MVA", "--dataset", name, "--budget", "2", "--beta", "50%")
         told = cli("release", source, *options, "--out", tmp_path / name / "out")
         assert told.code == 0
-        texts.append([line for line in told.err.splitlines() if "(" not in line or "per unit" in line])
-        assert ("equal a true demand" in told.out) == (name == "leak")
+        # Lines with seconds, and the one that says after two of them that it is at work, depend on the machine.
+        told_alike = (line for line in told.err.splitlines() if "(" not in line or "per unit" in line)
+        texts.append([line for line in told_alike if not line.endswith("…")])
+        assert ("1 public number equals a true demand" in told.out) == (name == "leak")
     assert texts[0] == texts[1]
 
 
@@ -340,7 +342,7 @@ def test_the_command_line_announces_negative_values_before_and_counts_them_after
     for seed in range(5):  # noise of this size makes a demand negative sooner or later
         made = cli("release", "veil9", *options, "--seed", seed, "--out", tmp_path / str(seed))
         assert "will be negative" in made.err and "--demand-bounds nonnegative" in made.err
-        if "are negative" in made.out:
+        if " negative; if all are loads" in made.out:
             break
     else:
         pytest.fail("no simulated release had a negative value")
