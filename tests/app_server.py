@@ -15,6 +15,7 @@ import pytest
 
 from gridveil.privacy.ledger_book import LedgerBook
 from gridveil.sectors.builtin import resolve_case
+from seeded_noise import command_with_noise
 
 WAIT = 60_000  # milliseconds: other work may share the machine
 DEMAND = re.compile(r"^(\s*\d+\s+\d\s+)(\S+)(\s+)(\S+)(\s+.*)$", re.MULTILINE)
@@ -27,7 +28,7 @@ class AppServer:
         self.home, self.data = folder / "home", folder / "data"
         words = ["app", *([] if case is None else [case]), "--data", str(self.data), *options]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from gridveil.cli import main; main()", *words],
+            [sys.executable, "-c", command_with_noise("app"), *words],
             env=os.environ | {"GRIDVEIL_HOME": str(self.home)} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -14,12 +14,14 @@ from hypothesis import settings
 
 from gridveil.cli import main
 from gridveil.core.choices import Formulation
+from gridveil.privacy.mechanisms import exact_sampling
 from gridveil.programs import Follower, FollowerSolution
 from gridveil.sectors.case import Case
 from gridveil.sectors.model import Model
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers.backend import Answer, Backend
 from gridveil.solvers.solves import Solves
+from seeded_noise import seeded_system
 
 Row = list[float]
 
@@ -146,6 +148,12 @@ def ledger_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     folder = tmp_path_factory.mktemp("gridveil-home")
     monkeypatch.setenv("GRIDVEIL_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def same_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Private draws are the same in every run of a test."""
+    monkeypatch.setattr(exact_sampling, "os", seeded_system(request.node.name))
 
 
 @pytest.fixture
