@@ -231,7 +231,9 @@ def test_numbers_that_equal_a_demand_are_named_with_bus_and_value(cli, tmp_path)
     assert [(one.column, one.row, one.place, one.value, one.unit) for one in real] == [
         ("branch rating", 2, "2", 41.75, "MVA")
     ]
-    assert any(one.value == 90 and one.is_round for one in found)  # the first rating, 90 MVA, and a load of 90 MW
+    assert any(
+        one.value == 90 and one.digits == 1 and one.coincidence for one in found
+    )  # the first rating, 90 MVA, and a load of 90 MW
     told = cli("release", source, "--sites", "all", "--alpha", "1MVA", "--budget", "2", "--check", "--beta", "20%")
     assert "branch rating, row 2: 41.75 MVA is a site's demand at 2" in told.out
     assert "1 public number equals a true demand" in told.out
