@@ -108,7 +108,7 @@ def run_shell(block: Block, folder: Path) -> str:
     }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.text], cwd=folder, env=environment, capture_output=True, text=True,
-        timeout=300, check=False,
+        timeout=900, check=False,
     )  # fmt: skip
     expected = int(block.words) if block.kind == "exit code" else 0
     assert done.returncode == expected, f"{block.place}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
