@@ -33,6 +33,14 @@ settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
 
 
+LONG = {"test_readme.py", "test_app_kills.py", "test_study_kill.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest tests first: one of them at the end would leave the other worker idle."""
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
 def data_folder() -> Path:
     return Path(os.environ.get("GRIDVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
