@@ -42,7 +42,7 @@ demo: $(DEMO)/.installed
 	cat demo-out/released/public/card.yaml
 
 test: lint typecheck $(COMPILED)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ import pytest
 
 from gridveil.privacy.ledger_book import LedgerBook
 from gridveil.sectors.builtin import resolve_case
+from seeded_noise import command_with_noise
 
 WAIT = 60_000  # milliseconds: other work may share the machine
 DEMAND = re.compile(r"^(\s*\d+\s+\d\s+)(\S+)(\s+)(\S+)(\s+.*)$", re.MULTILINE)
@@ -23,12 +24,12 @@ DEMAND = re.compile(r"^(\s*\d+\s+\d\s+)(\S+)(\s+)(\S+)(\s+.*)$", re.MULTILINE)
 class AppServer:
     """``gridveil app`` on a free port; ``home`` holds its ledgers, ``data`` its cases and releases."""
 
-    def __init__(self, folder: Path, case: str | None = None) -> None:
+    def __init__(self, folder: Path, case: str | None = None, *options: str, **environment: str) -> None:
         self.home, self.data = folder / "home", folder / "data"
-        words = ["app", *([] if case is None else [case]), "--data", str(self.data)]
+        words = ["app", *([] if case is None else [case]), "--data", str(self.data), *options]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from gridveil.cli import main; main()", *words],
-            env=os.environ | {"GRIDVEIL_HOME": str(self.home)},
+            [sys.executable, "-c", command_with_noise("app"), *words],
+            env=os.environ | {"GRIDVEIL_HOME": str(self.home)} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -44,9 +45,11 @@ class AppServer:
     def cookie(self) -> str:
         return f"gridveil-{self.port}={self.token}"
 
-    def ask(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+    def ask(
+        self, path: str, method: str = "GET", *, address: str = "127.0.0.1", **headers: str
+    ) -> http.client.HTTPResponse:
         """One request with the given headers and no others (``_`` stands for ``-``)."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection(address, self.port, timeout=60)
         connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
         for name, value in headers.items():
             connection.putheader(name.replace("_", "-"), value)
@@ -64,10 +67,10 @@ class AppServer:
 
 
 @contextmanager
-def app_server(folder: Path, case: str | None = None):
+def app_server(folder: Path, case: str | None = None, *options: str, **environment: str):
     """Give a running app; skips the test without the extra."""
     pytest.importorskip("shiny", reason="needs shiny")
-    server = AppServer(folder, case)
+    server = AppServer(folder, case, *options, **environment)
     try:
         yield server
     finally:

@@ -10,20 +10,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gridveil.cli import main
 from gridveil.core.choices import Formulation
+from gridveil.privacy.mechanisms import exact_sampling
 from gridveil.programs import Follower, FollowerSolution
 from gridveil.sectors.case import Case
 from gridveil.sectors.model import Model
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers.backend import Answer, Backend
 from gridveil.solvers.solves import Solves
+from seeded_noise import seeded_system
 
 Row = list[float]
 
 # A shell ignores Ctrl-C in what it starts in the background, and processes inherit that: tests that interrupt would hang.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples in every run, however slow the machine. To look for new ones: pytest --hypothesis-profile=default
+settings.register_profile("reproducible", derandomize=True, deadline=None)
+settings.load_profile("reproducible")
+
+
+LONG = {"test_readme.py", "test_app_kills.py", "test_study_kill.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest tests first: one of them at the end would leave the other worker idle."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def data_folder() -> Path:
@@ -141,6 +156,12 @@ def ledger_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     folder = tmp_path_factory.mktemp("gridveil-home")
     monkeypatch.setenv("GRIDVEIL_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def same_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Private draws are the same in every run of a test."""
+    monkeypatch.setattr(exact_sampling, "os", seeded_system(request.node.name))
 
 
 @pytest.fixture

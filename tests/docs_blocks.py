@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from seeded_noise import install_command
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 RECORDS = ("results/", "study/", "screenshots/")  # what was measured: shown, not run
@@ -98,14 +100,15 @@ def run_page(page: Path, folder: Path) -> list[dict[str, object]]:
 def run_shell(block: Block, folder: Path) -> str:
     """Run a block by bash with the commands of this environment at hand; gives what it printed."""
     environment = {name: value for name, value in os.environ.items() if name != "GRIDVEIL_DATA"}
+    commands = install_command(folder.with_name(f"{folder.name}-commands"), block.place)
     environment |= {
-        "PATH": f"{Path(sys.executable).parent}:{environment['PATH']}",
+        "PATH": f"{commands}:{Path(sys.executable).parent}:{environment['PATH']}",
         "COLUMNS": "100",
         "MPLBACKEND": "agg",
     }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.text], cwd=folder, env=environment, capture_output=True, text=True,
-        timeout=300, check=False,
+        timeout=900, check=False,
     )  # fmt: skip
     expected = int(block.words) if block.kind == "exit code" else 0
     assert done.returncode == expected, f"{block.place}: exit code {done.returncode}\n{done.stdout}{done.stderr}"

@@ -39,7 +39,7 @@ RUNNABLE = [
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 OF_OTHERS = {"--strict", "--nworkers", "--nthreads", "--port", "--lifetime", "--lifetime-stagger", "--ntasks", "--time",
              "--cpus-per-task", "--array", "--fallback", "--most-buses", "--networks", "--beside",
-             "--read-only", "--rm", "--tmpfs", "--volume", "--tag"}  # fmt: skip
+             "--read-only", "--rm", "--tmpfs", "--volume", "--tag", "--publish", "--user", "--userns"}  # fmt: skip
 EXTRAS = re.compile(r"gridveil\[([a-z,]+)\]")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 CODE_NAME = re.compile(r"`([\w.…]+)`")
@@ -225,7 +225,7 @@ def test_search_works_from_the_disk(site):
         tab.page.keyboard.press("/")
         tab.page.get_by_placeholder("Search").fill("triangle inequality")
         found = tab.page.get_by_role("option")
-        found.first.wait_for(timeout=10_000)
+        found.first.wait_for(timeout=60_000)
         assert {option.get_attribute("href").split("/")[-1] for option in found.all()} == {
             "scalar-laplace.html#2-why-it-holds", "planar-laplace.html#2-privacy-of-the-law",
         }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
-SECONDS = 120
+SECONDS = 600
 
 
 def outputs(notebook, kind: str) -> int:

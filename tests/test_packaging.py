@@ -58,6 +58,7 @@ def test_the_container_is_not_root_and_keeps_its_state_under_data():
     assert steps.index("USER") > last and "ENTRYPOINT" in steps[last:]
     text = "\n".join(lines)
     assert re.search(r"^USER (?!root|0)\w+", text, re.M) and "GRIDVEIL_HOME=/data/home" in text
+    assert "GRIDVEIL_CONTAINER=1" in text and '".[app,study]"' in text  # the app is there, and can be reached
     copied = [word for line in lines if line.startswith("COPY") and "--from" not in line for word in line.split()[1:-1]]
     allowed = [line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line.startswith("!")]
     assert set(copied) == set(allowed) and all((ROOT / path).exists() for path in copied)

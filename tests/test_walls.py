@@ -20,6 +20,7 @@ from gridveil.sectors.registry import SECTORS, load_case
 from gridveil.service.prepare import Prepared, PublicCase
 from gridveil.service.release import PublicRelease
 from gridveil.service.series import SeriesRelease
+from source_trees import nodes_of
 
 SOURCE = Path(gridveil.__file__).parent
 LEFT_TO_RIGHT = [
@@ -93,7 +94,7 @@ def room(path: Path) -> str:
 def imported_rooms(path: Path) -> set[str]:
     names = [
         node.module if isinstance(node, ast.ImportFrom) else alias.name
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     ]
@@ -123,7 +124,7 @@ def test_only_named_modules_reveal_demands():
     found = {
         str(path.relative_to(SOURCE))
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and node.attr in {"reveal", "_SecretValues__values"}
     }
     assert found == MAY_REVEAL
@@ -132,7 +133,7 @@ def test_only_named_modules_reveal_demands():
 def names_in(path: Path) -> set[str]:
     return {
         node.id if isinstance(node, ast.Name) else node.attr
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Name | ast.Attribute)
     }
 
@@ -157,19 +158,14 @@ def annotated_types(functions: list[ast.FunctionDef]) -> set[str]:
 
 
 def functions_of(path: Path) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    return [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef)]
 
 
 @pytest.mark.parametrize("name", PUBLIC_MAKERS)
 def test_makers_of_public_files_take_nothing_that_holds_true_values(name):
     path = SOURCE / name
     assert not annotated_types(functions_of(path)) & HOLD_TRUE_VALUES
-    imported = {
-        alias.name
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    imported = {alias.name for node in nodes_of(path) if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert not imported & HOLD_TRUE_VALUES
 
 
@@ -247,7 +243,7 @@ def test_demands_are_read_only():
 def test_no_class_name_is_used_for_two_things():
     homes: dict[str, list[str]] = {}
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
     assert not {name: places for name, places in homes.items() if len(places) > 1}

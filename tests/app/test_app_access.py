@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 
 import pytest
 
@@ -111,3 +113,29 @@ def test_nothing_is_logged(server):
     server.ask(f"/?token={server.token}")
     server.ask("/files/nothing", Cookie=server.cookie)
     assert server.said == []
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of its own on Linux alone")
+def test_only_a_container_listens_on_other_addresses_and_is_guarded_in_the_same_way(server, tmp_path):
+    with pytest.raises(ConnectionRefusedError):
+        server.ask("/", address="127.0.0.2")
+    with app_server(tmp_path, "veil9", "--port", str(free_port()), GRIDVEIL_CONTAINER="1") as inside:
+        # The browser of the computer comes by way of the engine, from another address, under the name of the computer.
+        here = f"127.0.0.1:{inside.port}"
+        assert inside.url.startswith(f"http://{here}/")
+        assert inside.ask(f"/?token={inside.token}", address="127.0.0.2", Host=here).status == 200
+        assert inside.ask("/", address="127.0.0.2", Host=here, Cookie=inside.cookie).status == 200
+        assert inside.ask("/", address="127.0.0.2", Host=here).status == 403
+        assert inside.ask(f"/?token={inside.token}", address="127.0.0.2").status == 403  # named 127.0.0.2
+
+
+def test_a_container_needs_a_stated_port(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRIDVEIL_CONTAINER", "1")
+    told = cli("app", "--data", tmp_path / "data")
+    assert told.code == 2 and "--publish 127.0.0.1:8321:8321" in told.err

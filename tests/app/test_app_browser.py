@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
-import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from app_server import WAIT, app_server, check_and_confirm, choose, load_network, planted_case
-from browser import DESKTOP, PHONE, Tab, chromium
+from browser import AXE, DESKTOP, PHONE, Tab, chromium
 
 SHOWN = {
     "case": "#case_facts dl",
@@ -173,7 +171,7 @@ def test_downloads_hold_what_they_say(released, server, planted):
 
 @pytest.mark.parametrize(("width", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["1280 light", "390 dark"])
 def test_every_step_fits_and_has_no_serious_fault(browser, released, server, width, dark):
-    axe = axe_script()
+    axe = AXE.read_text() if AXE.exists() else None
     tab = open_app(browser, server, width=width, dark=dark, bypass_csp=True)
     tab.page.locator("#case_facts dl").wait_for(timeout=WAIT)
     faults = []
@@ -193,7 +191,7 @@ def test_every_step_fits_and_has_no_serious_fault(browser, released, server, wid
     assert not tab.trouble, tab.trouble
     tab.page.context.close()
     if axe is None:
-        pytest.skip("needs axe-core; everything else was checked")
+        pytest.skip("needs axe-core (make browser); everything else was checked")
 
 
 def test_keys_alone_lead_to_a_release(browser, released, server):
@@ -267,25 +265,3 @@ def test_what_was_not_offered_is_not_loaded(browser, released, server):
         page.get_by_text("Choose a network first").first.wait_for(timeout=WAIT, state="attached")
     assert "root:" not in "\n".join(tab.heard)
     page.context.close()
-
-
-def axe_script() -> str | None:
-    """axe-core: the file named by GRIDVEIL_AXE, or from npm."""
-    named = os.environ.get("GRIDVEIL_AXE")
-    if named:
-        return Path(named).read_text()
-    if shutil.which("npm") is None:
-        return None
-    cache = Path(os.environ.get("TMPDIR", "/tmp")) / "gridveil-axe"
-    found = cache / "package" / "axe.min.js"
-    if not found.is_file():
-        cache.mkdir(exist_ok=True)
-        try:
-            subprocess.run(
-                ["npm", "pack", "axe-core@4", "--silent"], cwd=cache, check=True, timeout=60, capture_output=True
-            )
-            (archive,) = cache.glob("axe-core-*.tgz")
-            subprocess.run(["tar", "xzf", archive.name], cwd=cache, check=True)
-        except (OSError, ValueError, subprocess.SubprocessError):
-            return None
-    return found.read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from functools import partial
 
 import pytest
@@ -60,9 +59,11 @@ def test_results_may_be_left_before_the_last(tmp_path):
     stream.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    clock = time.monotonic()
+
+
+def test_no_jobs_start_no_worker(tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel._Pool, "_start", lambda _: pytest.fail("a worker was started"))
     assert list(run_many(partial(build, tmp_path), partial(work, tmp_path), [], workers=2)) == []
-    assert time.monotonic() - clock < 0.5
 
 
 def test_workers_that_cannot_start_are_told_and_not_taken_for_failed_jobs(tmp_path):
@@ -71,7 +72,7 @@ def test_workers_that_cannot_start_are_told_and_not_taken_for_failed_jobs(tmp_pa
     script.write_text(
         "from gridveil.core.parallel import run_many\nprint(list(run_many(str, divmod, [(1, 1), (1, 2)], workers=2)))\n"
     )
-    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 1 and not ended.stdout
     assert (
         ended.stderr.rstrip()

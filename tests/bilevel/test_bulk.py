@@ -182,9 +182,8 @@ def test_whoever_stops_listening_leaves_no_thread_behind():
     results = run_together([partial(job, index) for index in range(6)], backend, Echo(backend))
     next(results)
     results.close()
-    for _ in range(100):
-        if threading.active_count() == before:
-            break
+    deadline = time.monotonic() + 60
+    while threading.active_count() != before and time.monotonic() < deadline:
         time.sleep(0.02)
     assert threading.active_count() == before
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
 import subprocess
 import sys
-import time
+import threading
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -15,7 +17,7 @@ import typer
 import gridveil.cli.progress as progress_module
 from conftest import two_bus_net
 from gridveil.cli.main import app
-from gridveil.cli.output import OutputMode, set_output_mode
+from gridveil.cli.output import OutputMode, note, set_output_mode
 from gridveil.cli.progress import progress, time_left
 from gridveil.privacy.curator import Curator
 
@@ -196,24 +198,26 @@ def test_help_loads_nothing_heavy():
 
 @pytest.mark.parametrize(("quiet", "lines"), [(False, 2), (True, 0)])
 def test_progress_tells_the_time_left(monkeypatch, capsys, quiet, lines):
-    monkeypatch.setattr(progress_module, "PATIENCE", 0.1)
-    monkeypatch.setattr(progress_module, "INTERVAL", 0.2)
+    seconds = itertools.count(step=5.0)  # one part of the work after each look at the clock
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     set_output_mode(OutputMode(quiet=quiet))
-    with progress("counting", 8) as advance:
-        for _ in range(8):
-            time.sleep(0.05)
+    with progress("counting", 5) as advance:
+        for _ in range(5):
             advance()
-    spoken = capsys.readouterr().err.splitlines()
-    assert len(spoken) == lines or (lines and abs(len(spoken) - lines) <= 1)
-    assert all(line.startswith("gridveil: counting: ") and line.endswith("s left") for line in spoken)
+    told = ["gridveil: counting: 1 of 5, about 20 s left", "gridveil: counting: 3 of 5, about 10 s left"]
+    assert capsys.readouterr().err.splitlines() == told[:lines]
 
 
 def test_progress_without_a_total_says_one_word_after_a_while(monkeypatch, capsys):
-    monkeypatch.setattr(progress_module, "PATIENCE", 0.1)
     set_output_mode(OutputMode())
-    for seconds in (0.0, 0.3):
-        with progress("thinking"):
-            time.sleep(seconds)
+    spoken = threading.Event()
+    monkeypatch.setattr(progress_module, "note", lambda words: (note(words), spoken.set()))
+    monkeypatch.setattr(progress_module, "PATIENCE", 600.0)
+    with progress("a moment"):
+        pass
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.01)
+    with progress("thinking"):
+        assert spoken.wait(timeout=60)
     assert capsys.readouterr().err == "gridveil: thinking …\n"
 
 

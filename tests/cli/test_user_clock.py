@@ -18,6 +18,7 @@ import gridveil
 from gridveil.cli.quick_options import QUICK, QuickCommand, QuickGroup
 from gridveil.core.choices import DemandBounds
 from gridveil.core.lazy import lazy_module
+from source_trees import nodes_of
 
 SOURCE = Path(gridveil.__file__).parent
 # Libraries that a power network by the structured solver gets by without until its folder is public …
@@ -105,7 +106,7 @@ def kernels(name: str) -> dict[str, ast.FunctionDef]:
     return {
         f"{path.relative_to(SOURCE)}:{node.name}": node
         for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef)
         and any(isinstance(mark, ast.Name) and mark.id == name for mark in node.decorator_list)
     }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from conftest import two_bus_net
-from gridveil.privacy.limits import numbers_from_secret
+from gridveil.privacy.limits import equal_numbers, numbers_from_secret
+from gridveil.sectors.registry import load_case
 
 
 def test_a_limit_set_by_the_load_is_named(load_text):
@@ -23,3 +24,9 @@ def test_no_limit_at_all_is_not_a_demand(load_text):
     case = load_text(net.text().replace("inf", "Inf"))
     assert case.network.branch.rate[0] == case.network.generator.p_max[0] == float("inf")
     assert numbers_from_secret(case) == []
+
+
+def test_what_chance_explains_is_not_named():
+    """Demands and limits of case118 are small whole numbers, so many of them are equal."""
+    case = load_case("case118_ieee")
+    assert len(equal_numbers(case)) > 100 and numbers_from_secret(case) == []

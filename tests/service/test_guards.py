@@ -231,7 +231,9 @@ def test_numbers_that_equal_a_demand_are_named_with_bus_and_value(cli, tmp_path)
     assert [(one.column, one.row, one.place, one.value, one.unit) for one in real] == [
         ("branch rating", 2, "2", 41.75, "MVA")
     ]
-    assert any(one.value == 90 and one.is_round for one in found)  # the first rating, 90 MVA, and a load of 90 MW
+    assert any(
+        one.value == 90 and one.digits == 1 and one.coincidence for one in found
+    )  # the first rating, 90 MVA, and a load of 90 MW
     told = cli("release", source, "--sites", "all", "--alpha", "1MVA", "--budget", "2", "--check", "--beta", "20%")
     assert "branch rating, row 2: 41.75 MVA is a site's demand at 2" in told.out
     assert "1 public number equals a true demand" in told.out
@@ -267,8 +269,10 @@ def test_the_release_itself_says_nothing_of_the_truth_before_it_draws(cli, tmp_p
         options = ("--sites", "all", "--alpha", "1MVA", "--dataset", name, "--budget", "2", "--beta", "50%")
         told = cli("release", source, *options, "--out", tmp_path / name / "out")
         assert told.code == 0
-        texts.append([line for line in told.err.splitlines() if "(" not in line or "per unit" in line])
-        assert ("equal a true demand" in told.out) == (name == "leak")
+        # Lines with seconds, and the one that says after two of them that it is at work, depend on the machine.
+        told_alike = (line for line in told.err.splitlines() if "(" not in line or "per unit" in line)
+        texts.append([line for line in told_alike if not line.endswith("…")])
+        assert ("1 public number equals a true demand" in told.out) == (name == "leak")
     assert texts[0] == texts[1]
 
 
@@ -340,7 +344,7 @@ def test_the_command_line_announces_negative_values_before_and_counts_them_after
     for seed in range(5):  # noise of this size makes a demand negative sooner or later
         made = cli("release", "veil9", *options, "--seed", seed, "--out", tmp_path / str(seed))
         assert "will be negative" in made.err and "--demand-bounds nonnegative" in made.err
-        if "are negative" in made.out:
+        if " negative; if all are loads" in made.out:
             break
     else:
         pytest.fail("no simulated release had a negative value")

@@ -35,16 +35,21 @@ class Listener(event.Listener):
     def on_start(self, e): compiled.append(e.data["dispatcher"].py_func.__name__)
     def on_end(self, e): pass
 event.register("numba:compile", Listener())
+if "read-only" in sys.argv:
+    from numba.core import caching
+    def refuse(*_, **__): raise PermissionError
+    caching.tempfile.TemporaryFile = caching.IndexDataCacheFile.save = refuse  # root may write everywhere
 import kernels
 print(json.dumps([eval(sys.argv[1]), sorted(set(compiled) & {"square", "fill", "total"})]))
 """
 
 
-def run(folder, expression):
+def run(folder, expression, *more):
     source = str(Path(gridveil.__file__).parents[1])
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": source}
+    places = {"NUMBA_CACHE_DIR": str(folder / "cache"), "XDG_CACHE_HOME": str(folder / "own")}
+    environment = os.environ | places | {"PYTHONPATH": source}
     found = subprocess.run(
-        [sys.executable, "-c", CALL, expression],
+        [sys.executable, "-c", CALL, expression, *more],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -62,3 +67,12 @@ def test_a_kernel_is_compiled_with_its_parts_and_kept_without_them(tmp_path):
     alone = run(tmp_path, "kernels.square(3.0)")
     assert alone == ('[9.0, ["square"]]', ["kernels.square", "kernels.total"])
     assert run(tmp_path, "kernels.square(3.0)")[0] == "[9.0, []]"
+
+
+def test_kernels_of_a_folder_that_cannot_be_written_are_used(tmp_path):
+    """As in a container, whose kernels belong to its image."""
+    (tmp_path / "kernels.py").write_text(SOURCE)
+    run(tmp_path, "kernels.total(4, 2.0)")
+    assert run(tmp_path, "kernels.total(4, 2.0)", "read-only") == ("[28.0, []]", ["kernels.total"])
+    # What the folder lacks is compiled, and not kept.
+    assert run(tmp_path, "kernels.square(3.0)", "read-only") == ('[9.0, ["square"]]', ["kernels.total"])

@@ -116,7 +116,7 @@ def wait_for_rows(runner: subprocess.Popen[str], store: Path, rows: int) -> None
         time.sleep(0.01)
 
 
-def wait_until_gone(pids: list[int], seconds: float = 10.0) -> None:
+def wait_until_gone(pids: list[int], seconds: float = 60.0) -> None:
     """Fail if one of the processes still lives after a while."""
     end = time.monotonic() + seconds
     while alive := [pid for pid in pids if _is_alive(pid)]:

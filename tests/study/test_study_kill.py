@@ -44,7 +44,7 @@ def test_interrupt_ends_the_run_at_once_and_cleanly(tmp_path):
     wait_for_rows(runner, tmp_path / "s.sqlite", 1)
     workers = worker_pids(runner.pid)
     os.killpg(runner.pid, signal.SIGINT)  # as a terminal does: the workers get it too
-    out, err = runner.communicate(timeout=20)
+    out, err = runner.communicate(timeout=120)
     assert runner.returncode == 130 and not out
     lines = [line for line in err.splitlines() if "left" not in line]
     assert lines == [

@@ -34,7 +34,7 @@ def exact_number(value: Number) -> str:
 def tolerance_text(value: str) -> str:
     """Return β unchanged; refuse a bare number, which could be a share or an amount."""
     if not isinstance(value, str):
-        raise InputError(f"beta must be text: a share such as '1%' or an amount such as '250', not {value!r}")
+        raise InputError(f"beta must be text: a share such as '1%' or an amount such as '250$/h', not {value!r}")
     return value
 
 

@@ -43,7 +43,7 @@ class Checked:
     lines: tuple[tuple[Mark, str], ...]
     questions: tuple[str, ...]
     charge: str
-    """ε that will be charged; empty where nothing is."""
+    """ε that will be charged, and the α that it is for; empty where nothing is."""
     go: bool
 
     @property
@@ -80,7 +80,7 @@ def check(request: ReleaseRequest, simulation: Simulation | None, data: DataFold
             *_simulated(simulation if current else None),
         ),
         questions=() if request.reuse else tuple(map(_question, found.questions)),
-        charge="" if request.reuse else settings.epsilon,
+        charge="" if request.reuse else f"ε = {settings.epsilon} at α = {number(found.alpha.alpha)} {found.alpha.unit}",
         go=not reasons,
     )
 

@@ -1,4 +1,8 @@
-"""Start the app: on this computer alone, behind a link with a token."""
+"""Start the app: on this computer alone, behind a link with a token.
+
+In a container, 127.0.0.1 is the container itself, which no browser reaches. There the app listens on all addresses of the
+container, and whoever starts it publishes the port on 127.0.0.1 of the computer; names and token are checked as ever.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ from gridveil.app.work import Releases
 from gridveil.core.errors import InputError
 
 STATIC = Path(__file__).parent / "static"
+EVERY_ADDRESS = "0.0.0.0"
 BUG = "This part of the page could not be made; the terminal has no more to say, as messages may hold true demands."
 
 
@@ -49,20 +54,24 @@ def build(data: DataFolder) -> ASGIApp:
     return application
 
 
-def serve(data: DataFolder, *, port: int, ready: Callable[[str], None]) -> None:
+def serve(data: DataFolder, *, port: int, in_container: bool, ready: Callable[[str], None]) -> None:
     """Serve until it is stopped; ``ready`` gets the link when the port is open. No request is logged: links hold the token."""
-    listener = _listener(port)
+    if in_container and not port:
+        raise InputError(
+            "in a container the port has to be published, so state it: app --port 8321, run with --publish 127.0.0.1:8321:8321"
+        )
+    listener = _listener(EVERY_ADDRESS if in_container else HOST, port)
     guarded = Access(build(data), listener.getsockname()[1])
     config = uvicorn.Config(guarded, log_level="error", access_log=False, server_header=False, ws_max_size=2**20)
     ready(guarded.url)
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listener(port: int) -> socket.socket:
+def _listener(address: str, port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((HOST, port))
+        listener.bind((address, port))
     except (OSError, OverflowError):
         listener.close()
         raise InputError(

@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 DASHED = "5 4"
 BINS = 12
 LOW, HIGH = 0.1, 0.9
+ENOUGH = 4  # whole releases for a middle worth a sentence
 
 
 def simulation_view(base: PreviewBase, settings: ReleaseSettings, runs: Sequence[PreviewRun]) -> Any:
@@ -65,7 +66,7 @@ def answer(runs: Sequence[PreviewRun], whole: Sequence[PreviewRun]) -> str:
         "taken together."
     )
     errors = [abs(run.cost) for run in whole if run.verified]
-    if errors:
+    if len(errors) >= ENOUGH:
         middle = percent(float(np.median(errors)))
         words += f" With the noise of the cost target, half of {len(errors)} move the cost by more than {middle}."
     return words

@@ -146,7 +146,7 @@ def checklist(checked: Checked | None, error: str, request: ReleaseRequest, *, r
     )
     parts: list[Any] = [ui.tags.ul(*lines, class_="checks"), verdict]
     if checked.go and not running:
-        charge = f"Charge ε = {checked.charge} to the ledger of this data set. It cannot be taken back."
+        charge = f"Charge {checked.charge} to the ledger of this data set. It cannot be taken back."
         confirmations = [charge if checked.charge else "Publish another version of an earlier draw."]
         confirmations += [f"I have read this: {question}" for question in checked.questions]
         parts += [

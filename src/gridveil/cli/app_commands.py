@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ import typer
 
 from gridveil.cli.completion import complete_case
 from gridveil.core.errors import InputError
+
+CONTAINER = "GRIDVEIL_CONTAINER"  # set to 1 by the Containerfile, and by nobody else
 
 
 def app(
@@ -39,4 +42,9 @@ def app(
 
     if case is not None:
         load_case(case)  # what cannot be read is told here, rather than in the browser
-    serve(DataFolder(data.resolve(), given=case), port=port, ready=lambda url: typer.echo(f"open {url}"))
+    serve(
+        DataFolder(data.resolve(), given=case),
+        port=port,
+        in_container=os.environ.get(CONTAINER) == "1",
+        ready=lambda url: typer.echo(f"open {url}"),
+    )

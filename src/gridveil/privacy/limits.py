@@ -37,15 +37,10 @@ class EqualNumber:
     digits: int
     coincidence: bool
 
-    @property
-    def is_round(self) -> bool:
-        """Whether the number has too few digits to tell anything."""
-        return self.digits < ROUND_DIGITS
-
 
 def numbers_from_secret(case: Case) -> list[str]:
-    """Name each public number that equals a secret value or a total of them, round ones apart. For the curator only."""
-    return [f"{one.column}, row {one.row}: equals {one.meaning}" for one in equal_numbers(case) if not one.is_round]
+    """Name each public number that equals a secret value or a total of them, coincidences apart. For the curator only."""
+    return [f"{one.column}, row {one.row}: equals {one.meaning}" for one in equal_numbers(case) if not one.coincidence]
 
 
 def equal_numbers(case: Case) -> tuple[EqualNumber, ...]:

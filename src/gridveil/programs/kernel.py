@@ -7,7 +7,9 @@ second) and reads the kernel's intermediate code as well (half as long again), w
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -98,12 +100,31 @@ class _PartCompiler(CompilerBase):
         return [pipeline]
 
 
+class _Readable:
+    """The folder that NUMBA_CACHE_DIR names, also where it holds kernels and cannot be written, as in a container.
+
+    numba by itself passes it over then, and compiles everything again into the user's own cache.
+    """
+
+    def ensure_cache_path(self) -> None:
+        locator: Any = super()
+        try:
+            locator.ensure_cache_path()
+        except OSError:
+            if not any(Path(locator.get_cache_path()).glob("*.nbi")):
+                raise
+
+
 class _KeptEntry(CompileResultCacheImpl):
     """What is kept of a kernel: machine code, and in place of the intermediate code the names that it defines.
 
     Left out are the environments of functions that refer to no Python object: each names a module of numba's that would be
     imported to rebuild it, for an empty list.
     """
+
+    _stated, *_others = CompileResultCacheImpl._locator_classes
+    _readable: Any = type("ReadableCacheLocator", (_Readable, _stated), {})
+    _locator_classes = [_readable, *_others]  # noqa: RUF012
 
     def reduce(self, kernel: Any) -> Any:
         (name, kind, (machine_code, _)), description, *rest, environments = super().reduce(kernel)  # type: ignore[no-untyped-call]
@@ -121,6 +142,10 @@ class _EntryCache(FunctionCache):
         rtsys.initialize(target_context)  # memory of arrays, which kernels allocate
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):  # a kernel that cannot be kept is compiled again next time
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
 
 def _defining(names: tuple[str, ...]) -> bytes:

@@ -193,5 +193,8 @@ def _further_draw(spending: Spending, needed: float) -> Question:
             f"these data were drawn from before: ε = {spending.epsilon:.6g} is spent, this draw takes {needed:.6g} more, together "
             f"{total:.6g} of {spending.cap:.6g} at α = {number(spending.alpha)} {spending.unit}"
         ),
-        instead="use the earlier draw again at no cost with --reuse FOLDER (another beta, method or solver needs no new draw)",
+        instead=(
+            "use the earlier draw again at no cost with --reuse FOLDER, in Python reuse= (another beta, method or solver "
+            "needs no new draw)"
+        ),
     )

@@ -60,8 +60,9 @@ def _watch_out(release: Release, case: Case) -> list[str]:
         return [f"Watch out (for you alone): {words}." for words in secret_leaks(case)]
     equal = [one for one in equal_numbers(case) if not one.coincidence]
     if equal:
+        numbers = "1 public number equals" if len(equal) == 1 else f"{len(equal)} public numbers equal"
         lines.append(
-            f"Watch out (for you alone): {len(equal)} public numbers equal a true {made.case.field.name}, the first in "
+            f"Watch out (for you alone): {numbers} a true {made.case.field.name}, the first in "
             f"{equal[0].column}, row {equal[0].row}; {CHECK} lists them. Think before you publish."
         )
     checked, bounds = made.released.checked, made.settings.demand_bounds
@@ -69,8 +70,9 @@ def _watch_out(release: Release, case: Case) -> list[str]:
         lines.append("Watch out: the network has several local optima; the card says which costs solvers stop at.")
     negative = int(np.sum(made.values.real < 0))
     if negative and bounds is DemandBounds.NONE:
+        are = "is" if negative == 1 else "are"
         lines.append(
-            f"Watch out: {negative} of {len(made.values)} released {plural(made.case.field.name)} are negative; if all are "
+            f"Watch out: {negative} of {len(made.values)} released {plural(made.case.field.name)} {are} negative; if all are "
             "loads, --reuse this folder with --demand-bounds nonnegative, at no cost."
         )
     return lines
