@@ -85,6 +85,15 @@ def test_a_solve_may_start_midway_to_a_similar_optimum(name):
     assert warm.iterations < cold.iterations
 
 
+def test_moves_that_cost_nothing_may_start_midway_too():
+    """As in a file that states no costs, whose dearest price is zero."""
+    _, relaxation, d = builtin("case57_ieee")
+    free = relaxation.priced_cost(d, 0.0, rough=True)
+    for price in (0.0, relaxation.dearest_price):
+        found, expected = relaxation.priced_cost(d, price, near=free), relaxation.priced_cost(d, price)
+        assert found.value == pytest.approx(expected.value, rel=1e-6, abs=1e-3)
+
+
 def test_a_start_that_leads_nowhere_is_made_up_for():
     _, relaxation, d = builtin("case57_ieee")
     price = 0.6 * relaxation.dearest_price

@@ -259,8 +259,9 @@ def _constants(name: str) -> Iterator[tuple[str, Value]]:
 def _rows(body: str) -> Rows | None:
     """Rows of a literal; None where it holds something else than numbers, or rows of different lengths."""
     lines = [line for line in re.split(r"[;\n]", body.replace(",", " ")) if line.strip()]
+    cell = _cell if _CELL_FORMULA.search(body) else float
     try:
-        rows = [[_cell(word) for word in line.split()] for line in lines]
+        rows = [[cell(word) for word in line.split()] for line in lines]
         return np.array(rows, dtype=float).reshape(len(rows), -1)
     except (ValueError, NotArithmetic):
         return None

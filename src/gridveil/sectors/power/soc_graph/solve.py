@@ -52,7 +52,7 @@ class Midway:
         x, y, s, z = (part.copy() for part in self.point)
         y *= self.scale / scale
         z *= self.scale / scale
-        if price is not None and self.price is not None:
+        if price and self.price:
             n_moves, rise = 3 * len(graph.move_bus), price / self.price
             x[len(x) - n_moves :] /= rise
             s[len(s) - n_moves :] /= rise
