@@ -237,7 +237,9 @@ def _blank(found: re.Match[str]) -> str:
     text = found.group()
     if found["kept"] is not None:
         return text
-    return " " * len(text) if text.startswith("...") else re.sub(r"[^\n]", " ", text)
+    if text.startswith("...") or "\n" not in text:
+        return " " * len(text)
+    return re.sub(r"[^\n]", " ", text)
 
 
 def _statement_end(code: str, start: int) -> int:
