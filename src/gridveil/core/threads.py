@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from threading import Thread
 from typing import TypeVar
 
 First = TypeVar("First")
@@ -16,7 +16,22 @@ def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tu
 
     Neither may work on what must not depend on the truth while the other works on the truth: they share processor time.
     """
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        begun = pool.submit(copy_context().run, first)
+    answers: list[First] = []
+    errors: list[BaseException] = []
+    context = copy_context()
+
+    def work() -> None:
+        try:
+            answers.append(context.run(first))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=work)
+    thread.start()
+    try:
         found = second()
-        return begun.result(), found
+    finally:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return answers[0], found
