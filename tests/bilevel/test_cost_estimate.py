@@ -144,7 +144,9 @@ class Moves:
     def __init__(self, prices: np.ndarray) -> None:
         self._prices = prices
 
-    def priced_cost(self, d: np.ndarray, price: float, *, rough: bool = False) -> PricedCost:
+    def priced_cost(
+        self, d: np.ndarray, price: float, *, rough: bool = False, near: PricedCost | None = None
+    ) -> PricedCost:
         slope = np.minimum(self._prices, price)
         return PricedCost(value=FIXED + float(slope @ d), slope=slope)
 

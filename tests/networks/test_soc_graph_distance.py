@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -122,6 +123,36 @@ def test_every_weight_and_all_multipliers_give_a_bound():
         assert weighed.program.safe_value(matrix, rows.constant, spoiled) <= values[-1] + 1e-9
     assert max(values) <= result.highpoint.delta
     assert 0 < max(values) > values[0] and max(values) > values[-1]  # in between, as g is concave
+
+
+def test_a_weight_near_one_that_was_tried_takes_fewer_iterations_and_has_the_same_bound():
+    model, noisy, target, result = released("case14_ieee", 0.1, 3)
+    demand, low = complex_demand(noisy), lowered(model.relaxation.grid)
+    cold, warm = (distance._WeightSearch(low, demand, target, result.highpoint.delta) for _ in range(2))
+    warm._below = warm._try(0.01)
+    expected, found = cold._try(0.02), warm._try(0.02)
+    assert found.value == pytest.approx(expected.value, rel=1e-5) and found.slope == pytest.approx(
+        expected.slope, rel=1e-2
+    )
+    assert found.solution.iterations < expected.solution.iterations
+    assert warm._midway_near(-0.01) is None and warm._midway_near(100.0) is None
+
+
+def test_a_bound_of_nothing_is_not_searched_for(monkeypatch):
+    """No distance is negative: where two weights show that the best bound is next to nothing, no third one is tried."""
+    model, noisy, target, _ = released("case14_ieee", 0.1, 3)
+    search = distance._WeightSearch(lowered(model.relaxation.grid), complex_demand(noisy), target, 1.0)
+    tried = []
+
+    def trial(weight):
+        tried.append(weight)
+        value, slope = -1e-3 * abs(weight) / search._little, -math.copysign(1e-3 / search._little, weight)
+        sound = SimpleNamespace(within=lambda *_: True)
+        return distance._WeightTrial(weight=weight, value=value, slope=slope, lacking=1.0, solution=sound, midway=None)
+
+    monkeypatch.setattr(search, "_try", trial)
+    best, is_best = search.run()
+    assert is_best and best.value < 0 and len(tried) == 2
 
 
 def test_limits_on_demands_are_left_to_the_conic_solver(load_text):

@@ -23,6 +23,7 @@ from gridveil.solvers.structured.backend import StructuredBackend
 from gridveil.solvers.structured.ipm import _is_rounded
 from gridveil.solvers.structured.lowering import Segments, split_outputs
 from gridveil.solvers.structured.optimality import Error
+from gridveil.solvers.structured.problem import Nearest
 from gridveil.solvers.structured.strategy import _Work
 
 
@@ -142,3 +143,29 @@ def test_releases_that_once_went_to_ipopt_do_without(seed):
     ipopt = SimpleNamespace(dispatch=asked, nearest=asked, cut=asked, push=asked)
     result = solve_auto(Fallback(ours, ipopt), model.layout.to_program(noisy.values), band)
     assert result.verified
+
+
+def test_a_search_that_runs_out_of_iterations_near_its_optimum_has_found_it(monkeypatch):
+    """As on case4917_goc at α = 1, where prices creep along a flat direction: the check is enough, and it is asked for."""
+    solver, dispatch = solver_and_task()
+    logged = StructuredSolver(solver.arrays, verbose=True)
+    low = 0.97 * solver.solve(dispatch).cost
+    task = Nearest(target_p=dispatch.demand_p, target_q=dispatch.demand_q, cost_low=0.9 * low, cost_high=low)
+    expected = logged.solve(task)
+    assert expected.converged and expected.log.count("run ") == 1
+    run_cold = _Work.run_cold
+
+    def out_of_iterations(self, mu, *, free):
+        return replace(run_cold(self, mu, free=free), status=SolveStatus.ITERATION_LIMIT)
+
+    monkeypatch.setattr(_Work, "run_cold", out_of_iterations)
+    found = logged.solve(task)
+    assert found.converged and found.log.count("run ") == 1
+    assert found.objective == expected.objective
+
+    def spoiled(self, mu, *, free):
+        ended = out_of_iterations(self, mu, free=free)
+        return replace(ended, point=ended.point._replace(price=1.01 * ended.point.price))
+
+    monkeypatch.setattr(_Work, "run_cold", spoiled)
+    assert logged.solve(task).log.count("run ") > 2, "prices that miss by a hundredth are not near enough"

@@ -230,10 +230,10 @@ def _relaxed_tangent(
         sizes = model.layout.sizes(first.slope) if first is not None else np.zeros(0)
         cap = settings.price_cap * float(np.median(sizes)) if len(sizes) else 0.0
         if 0 < cap < float(np.max(sizes, initial=0.0)):
-            capped = relaxation.priced_cost(d, cap)
+            capped = relaxation.priced_cost(d, cap, near=first)
             if capped is not None:
                 return capped.value, capped.slope, values
-        cost = relaxation.priced_cost(d, price)
+        cost = relaxation.priced_cost(d, price, near=first)
     else:
         cost = relaxation.priced_cost(d, price, rough=True)
     return None if cost is None else (cost.value, cost.slope, values)

@@ -143,6 +143,8 @@ class PricedCost:
 
     value: float
     slope: Vector
+    start: object = None
+    """What its solver likes to start from when it is asked for a similar one."""
 
 
 class Relaxation(Protocol):
@@ -170,10 +172,12 @@ class Relaxation(Protocol):
         """
         ...
 
-    def priced_cost(self, d: Vector, price: float, *, rough: bool = False) -> PricedCost | None:
+    def priced_cost(
+        self, d: Vector, price: float, *, rough: bool = False, near: PricedCost | None = None
+    ) -> PricedCost | None:
         """Relaxed cost of serving d where moving any participant's value costs ``price`` per unit; None if not solved.
 
-        ``rough``: the caller needs slopes to a thousandth or so, and no more.
+        ``rough``: the caller needs slopes to a thousandth or so, and no more. ``near`` is one of similar data or price.
         """
         ...
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.core.threads import side_by_side
 from gridveil.sectors.power.profile import OperatingProfile, bus_zones, profiled, worst_lines
-from gridveil.solvers.profiles import profile_at
+from gridveil.solvers.profiles import optimum_near, profile_of
 
 if TYPE_CHECKING:
     from gridveil.service.release import CuratorRecord, Release
@@ -89,19 +90,30 @@ def _fidelity(release: Release, record: CuratorRecord | None) -> Fidelity | None
     network, backend, layout = profiled(made.case.network), made.prepared.backend, made.prepared.model.layout
     if network is None or made.prepared.model.arrays is None:
         return None
-    d = layout.to_program(made.values)
-    x = made.released.result.x
-    outages = worst_lines(profile_at(backend, network, d, x=x))
-    data = {
-        RELEASED: (d, x),
-        NOISY: (layout.to_program(made.draw.noisy.values), None),
-        HIGHPOINT: (made.released.highpoint.d, None),
-    }
-    profiles = {name: profile_at(backend, network, at, x=near, outages=outages) for name, (at, near) in data.items()}
+    d, high = layout.to_program(made.values), made.released.highpoint.d
+    optimum = optimum_near(backend, d, made.released.result.x)
+    outages = worst_lines(profile_of(network, d, optimum))
+    released = profile_of(network, d, optimum, outages)
+    noisy = layout.to_program(made.draw.noisy.values)
+
+    def noise_and_high_point() -> dict[str, OperatingProfile]:
+        return {
+            RELEASED: released,
+            NOISY: profile_of(network, noisy, optimum_near(backend, noisy), outages),
+            # a high point in the band is what is released
+            HIGHPOINT: released
+            if np.array_equal(high, d)
+            else profile_of(network, high, optimum_near(backend, high), outages),
+        }
+
     names: tuple[str, ...] = (NOISY, HIGHPOINT)
-    reference = profiles[RELEASED]
-    if record is not None:
-        names, reference = (RELEASED, *names), record.curator.profile(solver=record.solver, outages=outages)
+    if record is None:
+        reference, profiles = released, noise_and_high_point()
+    else:
+        names = (RELEASED, *names)
+        reference, profiles = side_by_side(
+            lambda: record.curator.profile(solver=record.solver, outages=outages), noise_and_high_point
+        )
     ids = network.grid.bus.id
     notes = [WITHOUT_FUEL]
     if not profiles[NOISY].solved:

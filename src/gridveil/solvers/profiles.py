@@ -23,13 +23,20 @@ def profile_at(
     seconds: float = 60.0,
 ) -> OperatingProfile:
     """The profile of O(d), from ``x`` if that is known to be near it; unsolved where no optimum is found in time."""
-    answer = _dispatch(backend, d, x, seconds)
+    return profile_of(network, d, optimum_near(backend, d, x, seconds), outages)
+
+
+def profile_of(
+    network: PowerNetwork, d: Vector, answer: Answer | None, outages: tuple[int, ...] = ()
+) -> OperatingProfile:
+    """What one reads off an optimum at d; unsolved where there is none."""
     if answer is None or not answer.converged or answer.prices is None:
         return unsolved_profile(network, d)
     return operating_profile(network, answer.x, d, answer.prices, answer.cost, outages)
 
 
-def _dispatch(backend: Backend, d: Vector, x: Vector | None, seconds: float) -> Answer | None:
+def optimum_near(backend: Backend, d: Vector, x: Vector | None = None, seconds: float = 60.0) -> Answer | None:
+    """O(d), from ``x`` if that is known to be near it; None where time runs out."""
     try:
         with time_limit(seconds):
             if x is not None:

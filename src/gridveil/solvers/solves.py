@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
 from gridveil.core.lazy import lazy_module
+from gridveil.core.threads import side_by_side
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start
 from gridveil.solvers.checks import COLD, FLAT, OTHER, OWN, CheckedCost
@@ -112,10 +113,15 @@ class Solves:
         else:
             cold = fresh
         tried = [(FLAT if cold.solver == IPOPT else COLD, cold)]
-        if own is not None:
-            near = Effort.NEAR if self._is_quick else Effort.BRIEF
-            tried.append((OWN, self.backend.dispatch(d, start=Start(own, d), effort=near)))
-        tried += self._from_other_starts(d, cold, tried[1:])
+        flat: Answer | None = None
+        if own is not None and self._is_quick:
+            tried.append((OWN, self.backend.dispatch(d, start=Start(own, d), effort=Effort.NEAR)))
+        elif own is not None:
+            from_own, flat = side_by_side(
+                lambda: self.backend.dispatch(d, start=Start(own, d), effort=Effort.BRIEF), lambda: self._flat(d, cold)
+            )
+            tried.append((OWN, from_own))
+        tried += self._from_other_starts(d, cold, tried[1:], flat)
         if not any(answer.converged for _, answer in tried):
             tried.append((OTHER, self._from_public_starts(d, cold)))
         return CheckedCost.of(tried)
@@ -124,16 +130,23 @@ class Solves:
     def _is_quick(self) -> bool:
         return self.backend.program.n_x <= QUICK_FOR_IPOPT
 
+    def _flat(self, d: Vector, cold: Answer) -> Answer | None:
+        """O(d) from the flat start; None if the cold answer is Ipopt's, which started there."""
+        if cold.solver == IPOPT:
+            return None
+        return self.backend.dispatch(d, start=Start(self.backend.program.x_start, d), effort=Effort.BRIEF)
+
     def _from_other_starts(
-        self, d: Vector, cold: Answer, known: Sequence[tuple[str, Answer]] = ()
+        self, d: Vector, cold: Answer, known: Sequence[tuple[str, Answer]] = (), flat: Answer | None = None
     ) -> list[tuple[str, Answer]]:
         """What other public starts than the cold one lead to. Ipopt is not asked again if the cold answer is its own.
 
-        ``known`` answers count where the question is whether to ask it.
+        ``known`` answers count where the question is whether to ask it; ``flat`` is that of the flat start, if it is known.
         """
         backend, program, tried = self.backend, self.backend.program, []
-        if cold.solver != IPOPT:
-            tried.append((FLAT, backend.dispatch(d, start=Start(program.x_start, d), effort=Effort.BRIEF)))
+        flat = flat or self._flat(d, cold)
+        if flat is not None:
+            tried.append((FLAT, flat))
         for x in program.starts:
             tried.append((OTHER, backend.dispatch(d, start=Start(x, d), effort=Effort.FULL)))
         checked = CheckedCost.of([(COLD, cold), *known, *tried])

@@ -237,7 +237,9 @@ def _blank(found: re.Match[str]) -> str:
     text = found.group()
     if found["kept"] is not None:
         return text
-    return " " * len(text) if text.startswith("...") else re.sub(r"[^\n]", " ", text)
+    if text.startswith("...") or "\n" not in text:
+        return " " * len(text)
+    return re.sub(r"[^\n]", " ", text)
 
 
 def _statement_end(code: str, start: int) -> int:
@@ -259,8 +261,9 @@ def _constants(name: str) -> Iterator[tuple[str, Value]]:
 def _rows(body: str) -> Rows | None:
     """Rows of a literal; None where it holds something else than numbers, or rows of different lengths."""
     lines = [line for line in re.split(r"[;\n]", body.replace(",", " ")) if line.strip()]
+    cell = _cell if _CELL_FORMULA.search(body) else float
     try:
-        rows = [[_cell(word) for word in line.split()] for line in lines]
+        rows = [[cell(word) for word in line.split()] for line in lines]
         return np.array(rows, dtype=float).reshape(len(rows), -1)
     except (ValueError, NotArithmetic):
         return None

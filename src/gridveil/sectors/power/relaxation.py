@@ -96,29 +96,37 @@ class PowerRelaxation:
             )
         return soc_distance_bound(self.grid, demand, band, d_lower, d_upper)
 
-    def priced_cost(self, d: Floats, price: float, *, rough: bool = False) -> PricedCost | None:
+    def priced_cost(
+        self, d: Floats, price: float, *, rough: bool = False, near: PricedCost | None = None
+    ) -> PricedCost | None:
         """C_L(d): the least relaxed cost of serving d + s plus ``price``·Σ|s_i| over complex moves s_i of the sites.
 
         One convex function of d, whatever d is: finite wherever some d + s can be served, never above the relaxed cost,
         and of slope at most ``price`` per site. None if both solvers fail: first the one on the bus graph, then the conic one.
-        ``rough``: slopes right to a thousandth or so will do.
+        ``rough``: slopes right to a thousandth or so will do. A solve that starts ``near`` another takes a quarter fewer
+        iterations as a rule.
         """
-        return self._priced_on_graph(d, price, rough=rough) or self._priced_by_cones(d, price)
+        start = None if near is None else near.start
+        found = self._priced_on_graph(d, price, rough, start) if start is not None else None
+        return found or self._priced_on_graph(d, price, rough, None) or self._priced_by_cones(d, price)
 
-    def _priced_on_graph(self, d: Floats, price: float, *, rough: bool = False) -> PricedCost | None:
+    def _priced_on_graph(self, d: Floats, price: float, rough: bool = False, start: object = None) -> PricedCost | None:
         lowered = self._priced_graph
         if lowered is None:
             return None
-        from gridveil.sectors.power.soc_graph.solve import solve_on_graph
+        from gridveil.sectors.power.soc_graph.interior_point import GAP_TOLERANCE
+        from gridveil.sectors.power.soc_graph.solve import Midway, solve_on_graph
 
-        solution = solve_on_graph(lowered, _complex(d), price, **({"gap_tolerance": ROUGH_GAP} if rough else {}))
+        near, tolerance = start if isinstance(start, Midway) else None, ROUGH_GAP if rough else GAP_TOLERANCE
+        solution = solve_on_graph(lowered, _complex(d), price, gap_tolerance=tolerance, near=near)
         if not (solution.within(2 * ROUGH_GAP, 2 * ROUGH_GAP) if rough else solution.accurate):
             return None
         # d enters the balance of its bus beside the flows, so the slope is the price there; no longer than moves allow
         slope = solution.prices[self.grid.load_bus]
         size = np.hypot(slope[:, 0], slope[:, 1])
         within = np.where(size > price, price / np.maximum(size, price), 1.0)
-        return PricedCost(value=solution.value, slope=(slope * within[:, None]).T.ravel())
+        slope = (slope * within[:, None]).T.ravel()
+        return PricedCost(value=solution.value, slope=slope, start=solution.midway)
 
     def _priced_by_cones(self, d: Floats, price: float) -> PricedCost | None:
         template = self._priced

@@ -83,7 +83,14 @@ class StructuredSolver:
         """
         from gridveil.solvers.structured.strategy import attempt
 
-        return self._run(task, lambda grid, lowered: attempt(grid, lowered, warm, _tolerance(task), thorough))
+        def run(grid: OrderedGrid, lowered: LoweredTask) -> Attempt:
+            def near_enough(point: Iterate) -> bool:
+                found = check(self.arrays, task, self._answer(lowered, point, _outputs(lowered, point)))
+                return found.largest <= CHECK_TOLERANCE
+
+            return attempt(grid, lowered, warm, _tolerance(task), thorough, near_enough)
+
+        return self._run(task, run)
 
     def solve_warm(self, task: Task, warm: WarmStart) -> Solution:
         """Solve a task from an earlier point and its multipliers, or not at all."""
@@ -127,8 +134,7 @@ class StructuredSolver:
         begin = perf_counter()
         lowered = self._lower(task)
         run = attempt(self._grid, lowered)
-        u = lowered.start.copy()
-        u[lowered.free] = run.point.u
+        u = _outputs(lowered, run.point)
         answer = self._answer(lowered, run.point, u)
         residuals = check(self.arrays, task, answer)
         status = _verdict(run.status, residuals)
@@ -201,6 +207,13 @@ class StructuredSolver:
                 rows=rows,
             ),
         )
+
+
+def _outputs(lowered: LoweredTask, point: Iterate) -> Floats:
+    """All local variables of a task at a point, those that are fixed included."""
+    u = lowered.start.copy()
+    u[lowered.free] = point.u
+    return u
 
 
 def _tolerance(task: Task) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -73,10 +74,18 @@ class Attempt:
     runs: tuple[Run, ...]
 
 
-def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolerance: float, thorough: bool) -> Attempt:
+def attempt(
+    grid: OrderedGrid,
+    task: LoweredTask,
+    warm: WarmStart | None,
+    tolerance: float,
+    thorough: bool,
+    near_enough: Callable[[Iterate], bool],
+) -> Attempt:
     """Run warm if possible, then cold with a free barrier parameter, then by way of the softened task.
 
-    A thorough attempt goes on: with a held barrier parameter, from where a run ended, and after restoration.
+    A thorough attempt goes on: with a held barrier parameter, from where a run ended, and after restoration. ``near_enough``
+    is the independent check of a point at which a search for nearest data ran out of iterations.
     """
     # A joint problem is not convex: where it is not to be solved at any price, a stuck run is not taken elsewhere.
     retries = RETRIES if thorough or task.objective.name == COST else 0
@@ -87,7 +96,11 @@ def attempt(grid: OrderedGrid, task: LoweredTask, warm: WarmStart | None, tolera
             return last
     free_mu = MU_BAND if task.rows else MU_DISPATCH
     last = work.run_cold(free_mu, free=True)
-    if last.status is not SolveStatus.CONVERGED and task.objective.name == SQUARED_DISTANCE:
+    is_distance = task.objective.name == SQUARED_DISTANCE
+    if is_distance and last.status is SolveStatus.ITERATION_LIMIT and near_enough(last.point):
+        # Along a direction in which the distance is flat, prices creep for hundreds of iterations; data move no more.
+        return replace(last, status=SolveStatus.CONVERGED)
+    if is_distance and last.status is not SolveStatus.CONVERGED:
         # Some free runs get to the limits long before they get to the balances.
         last = work.run_cold(free_mu, free=False)
     if last.status is not SolveStatus.CONVERGED:

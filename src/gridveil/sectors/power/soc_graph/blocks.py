@@ -49,11 +49,36 @@ def invert_symmetric(m: Floats) -> bool:
 
 
 @compiled
+def _multiply(target: Floats, left: Floats, right: Floats) -> None:
+    """target = left·right. Written out like the next, as entries in memory would be read again after every one that is written."""
+    r00, r01, r02 = right[0, 0], right[0, 1], right[0, 2]
+    r10, r11, r12 = right[1, 0], right[1, 1], right[1, 2]
+    r20, r21, r22 = right[2, 0], right[2, 1], right[2, 2]
+    for p in range(3):
+        l0, l1, l2 = left[p, 0], left[p, 1], left[p, 2]
+        target[p, 0] = l0 * r00 + l1 * r10 + l2 * r20
+        target[p, 1] = l0 * r01 + l1 * r11 + l2 * r21
+        target[p, 2] = l0 * r02 + l1 * r12 + l2 * r22
+
+
+@compiled
 def _subtract_transposed_product(target: Floats, left: Floats, right: Floats) -> None:
     """target −= leftᵀ right."""
-    for p in range(3):
-        for q in range(3):
-            target[p, q] -= left[0, p] * right[0, q] + left[1, p] * right[1, q] + left[2, p] * right[2, q]
+    l00, l01, l02 = left[0, 0], left[0, 1], left[0, 2]
+    l10, l11, l12 = left[1, 0], left[1, 1], left[1, 2]
+    l20, l21, l22 = left[2, 0], left[2, 1], left[2, 2]
+    r00, r01, r02 = right[0, 0], right[0, 1], right[0, 2]
+    r10, r11, r12 = right[1, 0], right[1, 1], right[1, 2]
+    r20, r21, r22 = right[2, 0], right[2, 1], right[2, 2]
+    target[0, 0] -= l00 * r00 + l10 * r10 + l20 * r20
+    target[0, 1] -= l00 * r01 + l10 * r11 + l20 * r21
+    target[0, 2] -= l00 * r02 + l10 * r12 + l20 * r22
+    target[1, 0] -= l01 * r00 + l11 * r10 + l21 * r20
+    target[1, 1] -= l01 * r01 + l11 * r11 + l21 * r21
+    target[1, 2] -= l01 * r02 + l11 * r12 + l21 * r22
+    target[2, 0] -= l02 * r00 + l12 * r10 + l22 * r20
+    target[2, 1] -= l02 * r01 + l12 * r11 + l22 * r21
+    target[2, 2] -= l02 * r02 + l12 * r12 + l22 * r22
 
 
 @compiled
@@ -64,13 +89,9 @@ def factorise(pattern: Pattern, diagonal: Floats, upper: Floats, factor: Floats)
     for j in range(len(diagonal)):
         if not invert_symmetric(diagonal[j]):
             return False
-        inverse = diagonal[j]
         first, end = col_ptr[j], col_ptr[j + 1]
         for a in range(first, end):
-            block, done = upper[a], factor[a]
-            for p in range(3):
-                for q in range(3):
-                    done[p, q] = inverse[p, 0] * block[0, q] + inverse[p, 1] * block[1, q] + inverse[p, 2] * block[2, q]
+            _multiply(factor[a], diagonal[j], upper[a])
         for a in range(first, end):
             _subtract_transposed_product(diagonal[row[a]], factor[a], upper[a])
             for b in range(a + 1, end):

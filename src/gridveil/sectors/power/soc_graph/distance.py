@@ -30,7 +30,7 @@ from gridveil.sectors.power.soc import weighed_distance_model
 from gridveil.sectors.power.soc_costs import ConvexCosts, convex_costs
 from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
 from gridveil.sectors.power.soc_graph.multipliers import program_multipliers
-from gridveil.sectors.power.soc_graph.solve import GraphSolution, solve_graph
+from gridveil.sectors.power.soc_graph.solve import GraphSolution, Midway, solve_graph
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -40,17 +40,17 @@ else:
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
-ENOUGH = 5e-5
+ENOUGH = 9e-5
 """Of a known distance: what the best weight may still promise when the search ends."""
 WIDEST_MARGIN = 4e-5
 """Of a known distance: what a bound may lose to make it safe."""
-GAP_TOLERANCE = 1e-8
-"""Of each solve, beside the objective."""
+GAP_TOLERANCE = 1e-6
+"""Of each solve, beside the objective: a hundredth of what is enough."""
 LARGEST_GAP, LARGEST_RESIDUAL = 1e-3, 1e-4
 """Relative, of a solve whose slope is believed; the bound is worked out from its multipliers and believes nothing."""
 MOST_SOLVES = 12
-LEAST_GROWTH, GROWTH = 2.0, 5.0
-"""Factors on the weight while the best one is not bracketed."""
+LEAST_GROWTH, GROWTH = 2.0, 30.0
+"""Factors on the weight while the best one is not bracketed; most are within 30 times the first."""
 BEYOND = 1.2
 """How far a step towards the best weight goes while that is not bracketed, so that it soon is."""
 FIRST_UNIT = 0.1
@@ -60,6 +60,8 @@ USUAL_EXCESS = 0.02
 """Of f̃: with so much to spare, the first weight changes g by no more than what is enough."""
 INSIDE = 0.05
 """Share of the bracket that a secant keeps from its ends."""
+FAR = 50.0
+"""Ratio of two weights from which on the solve of one does not start from that of the other: it would take longer."""
 WIDE = 10.0
 """Ratio of its ends from which a bracket counts as wide."""
 
@@ -73,6 +75,8 @@ class _WeightTrial:
     slope: float
     lacking: float
     solution: GraphSolution
+    midway: Midway | None
+    """What other weights may start from."""
 
     @property
     def sound(self) -> bool:
@@ -120,6 +124,7 @@ class _WeightSearch:
         self._least_unit = FIRST_UNIT * math.sqrt(reached) / self._steepness
         excess = USUAL_EXCESS * max(abs(target.value), target.beta) / lowered.scale
         self._little = ENOUGH * reached / excess
+        self._usual_iterations = 0
         self.iterations = 0
 
     def run(self) -> tuple[_WeightTrial | None, bool]:
@@ -140,7 +145,8 @@ class _WeightSearch:
             else:
                 self._above = trial
             self._trust[rises], self._trust[not rises] = 1.0, self._trust[not rises] / 2
-            if self._most(trial) - best.value <= ENOUGH * self._reached:
+            # that no distance is negative is known without a proof
+            if self._most(trial) - max(best.value, 0.0) <= ENOUGH * self._reached:
                 return best, True
         return best, False
 
@@ -176,8 +182,6 @@ class _WeightSearch:
             return -self._little
         # the slope falls by half the squared prices per unit of weight
         step = BEYOND * last.slope / (0.5 * self._steepness**2)
-        if abs(last.weight) <= self._little:
-            return last.weight + step
         return last.weight * float(np.clip(1 + step / last.weight, LEAST_GROWTH, GROWTH))
 
     def _try(self, weight: float) -> _WeightTrial:
@@ -196,22 +200,44 @@ class _WeightSearch:
         constant = above * (lowered.constant - target.upper) / scale
         if below:
             constant += below * (target.lower - self._chords_at_zero) / scale
-        solution = solve_graph(
-            lowered,
-            graph._replace(quadratic=quadratic, linear=linear),
-            self._noisy,
-            scale=unit,
-            constant=constant,
-            gap_tolerance=GAP_TOLERANCE,
-        )
-        self.iterations += solution.iterations
+        for near in (self._midway_near(weight), None):
+            solution = solve_graph(
+                lowered,
+                graph._replace(quadratic=quadratic, linear=linear),
+                self._noisy,
+                scale=unit,
+                constant=constant,
+                gap_tolerance=GAP_TOLERANCE,
+                near=near,
+            )
+            self.iterations += solution.iterations
+            if near is None or solution.within(LARGEST_GAP, LARGEST_RESIDUAL):
+                break
+        self._usual_iterations = self._usual_iterations or solution.iterations
+        # a start that saved nothing is not passed on
+        passed_on = near is None or solution.iterations < self._usual_iterations
         u = solution.local
         cost = lowered.constant + float(np.sum((local.slope + 0.5 * local.curvature * u) * u))
         lacking = -math.inf
         if self._has_chords:
             lacking = target.lower - self._chords_at_zero - float(np.sum(self._chord_slopes(local.generator) * u))
         slope = (cost - target.upper if weight > 0 else -lacking) / scale
-        return _WeightTrial(weight=weight, value=solution.value, slope=slope, lacking=lacking, solution=solution)
+        return _WeightTrial(
+            weight=weight,
+            value=solution.value,
+            slope=slope,
+            lacking=lacking,
+            solution=solution,
+            midway=solution.midway if passed_on else None,
+        )
+
+    def _midway_near(self, weight: float) -> Midway | None:
+        """Where to start from: an end of the bracket on the same side of zero, the nearer one."""
+        known = [one for one in (self._below, self._above) if one is not None and one.weight * weight > 0]
+        nearest = min(known, key=lambda one: abs(math.log(one.weight / weight)), default=None)
+        if nearest is None or abs(math.log(nearest.weight / weight)) > math.log(FAR):
+            return None
+        return nearest.midway
 
     def _chord_slopes(self, generator: NDArray[np.int64]) -> Floats:
         return np.where(generator >= 0, self._cost.secant_slope[np.maximum(generator, 0)], 0.0)

@@ -33,6 +33,9 @@ SHORTEST_STEP = 1e-7
 LARGEST_PRICE = 1e10
 """Prices this high, in units of marginal cost, belong to demands that nothing can serve."""
 
+MIDWAY = 1.0
+"""Relative gap of the iterate that is kept for similar programs: nearer to its optimum it lies in a corner that is not theirs."""
+
 NEAR = 1e-6
 """Error of gap and residuals at which an iterate is kept, should no later one be better."""
 
@@ -177,16 +180,25 @@ def _step(graph: ConeGraph, pattern: Pattern, room: ConeWorkspace, at: ConePoint
 
 @entry
 def run(
-    graph: ConeGraph, pattern: Pattern, draw: Floats, at: ConePoint, gap_tolerance: float, figures: Floats
-) -> tuple[int, int]:
-    """Solve from the x and y of ``at``; return how it ended and its iterations.
+    graph: ConeGraph,
+    pattern: Pattern,
+    draw: Floats,
+    at: ConePoint,
+    is_inside: bool,
+    gap_tolerance: float,
+    midway: ConePoint,
+    figures: Floats,
+) -> tuple[int, int, bool]:
+    """Solve from ``at``, or from its x and y alone if its s and z are not inside; return ending, iterations, and if midway.
 
     ``at`` receives the last iterate, or the best one if an iteration that did not converge came near an optimum and rounding
     then led it away. ``figures`` receives its objective, sᵀz, and its largest residual relative to the data of its rows.
+    ``midway`` receives the first iterate whose gap is MIDWAY, if there is one.
     """
     room, best, best_figures = _room(graph, pattern), _zeros(graph), np.zeros(3)
-    missing = room.missing
-    _start(graph, at)
+    missing, has_midway = room.missing, False
+    if not is_inside:
+        _start(graph, at)
     size_x, size_y, size_z = max(1.0, largest(graph.linear)), max(1.0, largest(draw)), max(1.0, largest(graph.offset))
     ending, iteration, least = GOING_ON, 0, NEAR
     while ending == GOING_ON:
@@ -198,6 +210,9 @@ def run(
         figures[0], figures[1], figures[2] = objective, gap, residual
         relative_gap = gap / max(1.0, abs(objective))
         error = max(residual, relative_gap)
+        if relative_gap < MIDWAY and not has_midway:
+            has_midway = True
+            _copy(at, midway)
         if error < least:
             least = error
             _copy(at, best)
@@ -214,4 +229,4 @@ def run(
     if ending != CONVERGED and least < NEAR:
         _copy(best, at)
         figures[:] = best_figures
-    return ending, iteration
+    return ending, iteration, has_midway

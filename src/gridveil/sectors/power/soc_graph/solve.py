@@ -38,6 +38,29 @@ class GraphEnding(Enum):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Midway:
+    """An iterate on the way to an optimum, from which programs of other demands and costs on the same graph may start."""
+
+    point: ConePoint
+    scale: float
+    """The unit of its multipliers."""
+    price: float | None
+    """That of moves, in $/h per unit."""
+
+    def start(self, graph: ConeGraph, scale: float, price: float | None) -> ConePoint:
+        """The same point in another unit; moves get shorter as their price rises, so that all products stay what they were."""
+        x, y, s, z = (part.copy() for part in self.point)
+        y *= self.scale / scale
+        z *= self.scale / scale
+        if price and self.price:
+            n_moves, rise = 3 * len(graph.move_bus), price / self.price
+            x[len(x) - n_moves :] /= rise
+            s[len(s) - n_moves :] /= rise
+            z[len(z) - n_moves :] *= rise
+        return ConePoint(x, y, s, z)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GraphSolution:
     """The last iterate: its dual objective in $/h, prices of buses and multipliers of the rows of G in $/h per unit."""
 
@@ -53,6 +76,8 @@ class GraphSolution:
     multipliers: Floats
     local: Floats
     """Values of the local variables."""
+    midway: Midway | None
+    """None where the iteration did not get so far."""
 
     @property
     def accurate(self) -> bool:
@@ -70,15 +95,27 @@ def solve_on_graph(
     demand: Complexes,
     price: float | None = None,
     gap_tolerance: float = interior_point.GAP_TOLERANCE,
+    near: Midway | None = None,
 ) -> GraphSolution:
-    """Solve for P + jQ of each site of grid.load_bus; ``price`` in $/h per unit belongs to a grid lowered with moves."""
+    """Solve for P + jQ of each site of grid.load_bus; ``price`` in $/h per unit belongs to a grid lowered with moves.
+
+    ``near`` is of a similar solve, to start from.
+    """
     graph = lowered.graph
     if price is not None:
         linear = graph.linear.copy()
         linear[len(linear) - 3 * len(graph.move_bus) :: 3] = price / lowered.scale
         graph = graph._replace(linear=linear)
-    scale, constant = lowered.scale, lowered.constant
-    return solve_graph(lowered, graph, demand, scale=scale, constant=constant, gap_tolerance=gap_tolerance)
+    return solve_graph(
+        lowered,
+        graph,
+        demand,
+        scale=lowered.scale,
+        constant=lowered.constant,
+        gap_tolerance=gap_tolerance,
+        near=near,
+        price=price,
+    )
 
 
 def solve_graph(
@@ -89,6 +126,8 @@ def solve_graph(
     scale: float,
     constant: float,
     gap_tolerance: float = interior_point.GAP_TOLERANCE,
+    near: Midway | None = None,
+    price: float | None = None,
 ) -> GraphSolution:
     """The same for any objective over the variables of the lowered grid, which is that of ``graph`` times scale, plus constant."""
     position = lowered.order.position
@@ -98,8 +137,12 @@ def solve_graph(
     np.add.at(draw[:, 1], at, demand.imag)
     rows = len(graph.offset)
     point = ConePoint(lowered.start_x.copy(), lowered.start_y.copy(), np.zeros(rows), np.zeros(rows))
-    figures = np.zeros(3)
-    ending, iterations = interior_point.run(graph, lowered.order.pattern, draw, point, gap_tolerance, figures)
+    if near is not None:
+        point = near.start(graph, scale, price)
+    midway, figures = ConePoint(*(np.empty_like(part) for part in point)), np.zeros(3)
+    ending, iterations, has_midway = interior_point.run(
+        graph, lowered.order.pattern, draw, point, near is not None, gap_tolerance, midway, figures
+    )
     objective, gap, residual = figures.tolist()
     # at a stationary point the Lagrangian is −½xᵀHx + yᵀdraw − zᵀh
     dual = np.sum(draw * point.y) - graph.offset @ point.z - 0.5 * graph.quadratic @ point.x**2
@@ -113,4 +156,5 @@ def solve_graph(
         prices=scale * point.y[position],
         multipliers=scale * point.z,
         local=point.x[local : local + len(graph.local_bus)],
+        midway=Midway(point=midway, scale=scale, price=price) if has_midway else None,
     )
