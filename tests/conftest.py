@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from gridveil.cli import main
+from gridveil.cli.output import OutputMode, set_output_mode
 from gridveil.core.choices import Formulation
 from gridveil.privacy.mechanisms import exact_sampling
 from gridveil.programs import Follower, FollowerSolution
@@ -162,6 +163,12 @@ def ledger_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 def same_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Private draws are the same in every run of a test."""
     monkeypatch.setattr(exact_sampling, "os", seeded_system(request.node.name))
+
+
+@pytest.fixture(autouse=True)
+def usual_output() -> None:
+    """A command that another test ran with --json in this process left it silent."""
+    set_output_mode(OutputMode())
 
 
 @pytest.fixture

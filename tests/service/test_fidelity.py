@@ -10,7 +10,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from gridveil.core.band import Tolerance
+from gridveil.core.methods import Solver
 from gridveil.core.secret import SecretValues
+from gridveil.core.threads import in_turn
 from gridveil.privacy.curator import Curator, published_values
 from gridveil.sectors.power.profile import OperatingProfile, operating_profile, outage_severity, worst_lines
 from gridveil.sectors.registry import build_model, load_case
@@ -134,3 +136,16 @@ def test_a_comparison_that_fails_at_the_truth_does_not_show_outside(cli, tmp_pat
     found = cli("release", "veil9", "--seed", 3, "--alpha", "10MVA", "--out", tmp_path / "out", "--json")
     assert found.code == 0 and json.loads(found.out)["curator"]["fidelity"] is None
     assert "4321" not in found.err + found.out and (tmp_path / "out" / "curator" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("solver, at_once", [("structured", True), ("ipopt", False)])
+def test_ipopt_is_never_called_by_two_threads(solver, at_once, monkeypatch):
+    """Its linear algebra does not bear that, and the process would end as the truth has it."""
+    used = []
+    for name in ("side_by_side", "in_turn"):
+        monkeypatch.setattr(
+            fidelity, name, lambda first, second, name=name: (used.append(name), in_turn(first, second))[1]
+        )
+    release = make_release(load_case("veil9"), replace(SETTINGS, solver=Solver(solver)), NoAccount())
+    assert release.fidelity is not None
+    assert used == ["side_by_side" if at_once else "in_turn"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gridveil.core.deadline import seconds_left, time_limit
-from gridveil.core.threads import side_by_side
+from gridveil.core.threads import in_turn, side_by_side
 from gridveil.privacy.curator import published_values
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers import solves as solves_module
@@ -53,7 +53,7 @@ def test_checks_of_a_large_network_are_the_same_bits_as_in_turn(monkeypatch):
     d = model.layout.to_program(published_values(case))
     fresh = solves.backend.dispatch(d, effort=Effort.BRIEF)
     at_once = solves.released(d, fresh.x, fresh)
-    monkeypatch.setattr(solves_module, "side_by_side", lambda first, second: (first(), second()))
-    in_turn = solves.released(d, fresh.x, fresh)
-    assert at_once.checks == in_turn.checks and len(in_turn.checks) == 3
-    assert np.array_equal(at_once.answer.x, in_turn.answer.x)
+    monkeypatch.setattr(solves_module, "side_by_side", in_turn)
+    one_by_one = solves.released(d, fresh.x, fresh)
+    assert at_once.checks == one_by_one.checks and len(one_by_one.checks) == 3
+    assert np.array_equal(at_once.answer.x, one_by_one.answer.x)

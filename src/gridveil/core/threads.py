@@ -35,3 +35,8 @@ def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tu
     if errors:
         raise errors[0]
     return answers[0], found
+
+
+def in_turn(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+    """Do one after the other, for work that cannot run side by side."""
+    return first(), second()

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.threads import side_by_side
+from gridveil.core.threads import in_turn, side_by_side
 from gridveil.sectors.power.profile import OperatingProfile, bus_zones, profiled, worst_lines
 from gridveil.solvers.profiles import optimum_near, profile_of
+from gridveil.solvers.structured.backend import STRUCTURED
 
 if TYPE_CHECKING:
     from gridveil.service.release import CuratorRecord, Release
@@ -111,7 +112,10 @@ def _fidelity(release: Release, record: CuratorRecord | None) -> Fidelity | None
         reference, profiles = released, noise_and_high_point()
     else:
         names = (RELEASED, *names)
-        reference, profiles = side_by_side(
+        # Ipopt does not bear two callers, so only our own solver is called twice at a time.
+        own = backend.name == record.solver == STRUCTURED
+        together = side_by_side if own else in_turn
+        reference, profiles = together(
             lambda: record.curator.profile(solver=record.solver, outages=outages), noise_and_high_point
         )
     ids = network.grid.bus.id
