@@ -1,9 +1,11 @@
 """Throughput of batches of optimal power flows: GPU beside native, on the same scenarios, from files of bench/batch_export.py.
 
-    python bench/batch.py [--engine gpu] [--runs case118_ieee:1000000,case118_ieee:1000:32] [--data .gpu-data] [--beside 200]
+    python bench/batch.py [--engine gpu] [--runs case118_ieee:1000000,case118_ieee:1000:32] [--data .gpu-data] [--cold]
+        [--beside 200]
 
 A run is CASE:SCENARIOS[:LANES[:BOUNDS]], BOUNDS as 2/3/4/4/4 (engine_gpu.BOUNDS). Loads are ±10 % of the file's,
-independently in P and Q of every load. Every scenario is checked. Times, after a batch to warm up: of the kernels alone; with
+independently in P and Q of every load. Every scenario is checked. Scenarios start at the optimum for the file's own loads,
+which is found anew within the time; with ``--cold`` from scratch. Times, after a batch to warm up: of the kernels alone; with
 the transfer of loads there and of costs, statuses and residuals back ("costs"); and with the primal and dual points back as
 well ("points"). One JSON line per run goes to --out. Needs NumPy, and CuPy for the GPU; nothing else.
 """
@@ -54,23 +56,26 @@ def engine_of(name: str, lanes: int | None, bounds: str = "") -> Engine:
     return NativeEngine()
 
 
-def measured(path: Path, engine: Engine, count: int, phases: bool) -> dict[str, Any]:
+def measured(path: Path, engine: Engine, count: int, cold: bool, phases: bool) -> dict[str, Any]:
     """One run: a batch to warm up, the same batch timed, and once more with its points."""
     network = load_network(path)
     with np.load(path) as file:
         demand_p, demand_q, reference = file["demand_p"], file["demand_q"], file["reference_costs"]
-    solver = BatchSolver(network, engine)
+    usual = None if cold else (demand_p, demand_q)
+    solver = BatchSolver(network, engine, usual=usual)
     scenarios = shaken(demand_p, demand_q, SPREAD, SEED, 0, count)
     begin = time.perf_counter()
     few = count * network.grid.n_bus <= MOST_TWICE
     solver.dispatch(scenarios if few else scenarios.rows(slice(0, WARM_UP)), keep=False)
     first = time.perf_counter() - begin
+    solver = BatchSolver(network, engine, usual=usual)
     answer = solver.dispatch(scenarios, keep=False)
     timing = solver.timing
     solved = int(answer.converged.sum())
     row = {
         "case": path.stem,
         "engine": engine.name,
+        "start": "cold" if cold else "usual optimum",
         "scenarios": count,
         "solved": solved,
         "statuses": _counted(answer),
@@ -121,6 +126,7 @@ def main() -> None:
     parser.add_argument("--runs", default=RUNS)
     parser.add_argument("--data", type=Path, default=Path(".gpu-data"))
     parser.add_argument("--beside", type=int, default=0, help="scenarios of each case for the native engine beside it")
+    parser.add_argument("--cold", action="store_true", help="start from scratch")
     parser.add_argument("--phases", action="store_true", help="also time each kernel")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -132,7 +138,7 @@ def main() -> None:
     for run in given.runs.split(","):
         name, count, lanes, bounds = [*run.split(":"), "", ""][:4]
         engine = engine_of(given.engine, int(lanes) if lanes else None, bounds)
-        row = measured(given.data / f"{name}.npz", engine, int(count), given.phases)
+        row = measured(given.data / f"{name}.npz", engine, int(count), given.cold, given.phases)
         report(row | ({"bounds": bounds} if bounds else {}), given.out)
         if given.engine == "gpu":
             from gridveil.solvers.batch.engine_gpu import registers
@@ -143,7 +149,8 @@ def main() -> None:
             seen.add(str(used))
         if given.beside and name not in seen:
             seen.add(name)
-            report(measured(given.data / f"{name}.npz", engine_of("native", None), given.beside, False), given.out)
+            beside = measured(given.data / f"{name}.npz", engine_of("native", None), given.beside, given.cold, False)
+            report(beside, given.out)
 
 
 def report(row: dict[str, Any], out: Path | None) -> None:

@@ -57,7 +57,7 @@ def main() -> None:
     grid: Any = lowered.grid
     states = outage_states(grid)
     drawn = Sampler(demand_p=demand_p, demand_q=demand_q, loads=load_rule("lognormal:5%"), states=states, seed=0)
-    solver = BatchSolver(lowered, engine_of(given.engine, None))
+    solver = BatchSolver(lowered, engine_of(given.engine, None), usual=(demand_p, demand_q))
     solver.dispatch(drawn.rows(0, min(SHARD, given.scenarios)), keep=False)  # compiles
     begin, kernels, waited = time.perf_counter(), 0.0, 0.0
     found: list[tuple[int, int]] = []

@@ -99,7 +99,7 @@ def bench_batches(source: str, choice: BatchEngine, scenarios: int, beside: int)
     demand = problem.demand[problem.network.served]
     arrays = structured_arrays(problem.network)
     given = shaken(demand.real, demand.imag, scenarios)
-    solver = BatchSolver(lower_network(arrays), engine)
+    solver = BatchSolver(lower_network(arrays), engine, usual=(demand.real, demand.imag))
     solver.dispatch(given.rows(slice(0, WARM_UP)))
     answer = solver.dispatch(given, keep=False)
     costs = solver.timing

@@ -23,6 +23,8 @@ Ints = NDArray[np.int64]
 
 LOADS_STREAM, OUTAGE_STREAM = 1, 2
 """Streams of random numbers, so that the same loads meet other outages."""
+NEAR = 0.2
+"""Spread up to which the optimum for the loads themselves is a good start for scenarios; profiles lead farther away."""
 USAGE = "write lognormal:5% or profile:FILE"
 
 
@@ -34,6 +36,11 @@ class LoadRule:
     sigma: float = 0.0
     profile: Floats | None = None
     """(T, 1) or (T, D)"""
+
+    @property
+    def stays_near(self) -> bool:
+        """Whether scenarios have about the loads themselves."""
+        return self.profile is None and self.sigma <= NEAR
 
     def factors(self, seed: int, begin: int, end: int, n_load: int) -> Floats:
         """(end − begin, D) factors of scenarios begin … end − 1; P and Q of a load share theirs."""

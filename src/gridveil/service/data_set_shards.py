@@ -77,7 +77,8 @@ class Shards:
 
     def backend(self, engine: BatchEngine) -> BatchBackend:
         """What solves the scenarios."""
-        return batch_backend(self.lowered, engine, retries=self.request.retries)
+        usual = (self.drawn.demand_p, self.drawn.demand_q) if self.drawn.loads.stays_near else None
+        return batch_backend(self.lowered, engine, retries=self.request.retries, usual=usual)
 
     def _failures(self, index: int) -> Path:
         return self.home / "failures" / f"part-{index:05d}.parquet"

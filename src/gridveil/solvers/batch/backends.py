@@ -11,15 +11,21 @@ from gridveil.solvers.batch.engine_gpu import GpuEngine, missing_gpu
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.batch.leftovers import Leftovers
 from gridveil.solvers.batch.network import BatchNetwork
-from gridveil.solvers.batch.solver import BatchSolver
+from gridveil.solvers.batch.solver import BatchSolver, Demands
 
 
-def batch_backend(network: BatchNetwork, choice: BatchEngine, *, retries: int) -> BatchBackend:
-    """Build the backend; what it cannot do without is an InputError of one line. AUTO takes the fastest that is there."""
+def batch_backend(
+    network: BatchNetwork, choice: BatchEngine, *, retries: int, usual: Demands | None = None
+) -> BatchBackend:
+    """Build the backend; what it cannot do without is an InputError of one line. AUTO takes the fastest that is there.
+
+    ``usual`` demands are those that scenarios lie around, if there are such.
+    """
     engine = engine_for(choice)
     if engine is None:
         return OneByOne(network)
-    return BatchSolver(network, engine, leftovers=Leftovers(network=network, most=retries) if retries else None)
+    leftovers = Leftovers(network=network, most=retries) if retries else None
+    return BatchSolver(network, engine, leftovers=leftovers, usual=usual)
 
 
 def engine_for(choice: BatchEngine) -> Engine | None:

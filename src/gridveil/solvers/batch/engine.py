@@ -53,7 +53,7 @@ class RawInput:
     demand_q: Array
     local: Array | None
     outage: Array | None
-    warm: Array | None
+    warm: Array | None = None
     """(n_point,) one point for all scenarios, or (B, n_point) one for each."""
     rows: Array | None = None
     """(B, 5) of joint tasks: bounds above and below of both dense rows, and what curves the second in the demands."""
@@ -69,7 +69,6 @@ class RawInput:
             demand_q=self.demand_q[chosen],
             local=None if self.local is None else self.local[chosen],
             outage=None if self.outage is None else self.outage[chosen],
-            warm=None,
             rows=None if self.rows is None else self.rows[chosen],
         )
 

@@ -33,6 +33,9 @@ Batch = TypeVar("Batch", Points, JointPoints, Scenarios, JointTasks)
 CHECK_CHUNK = 2_000_000
 """Bus voltages checked at a time: what the check holds is some hundred bytes for each."""
 
+Demands = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""(D,) active and reactive power of each load site."""
+
 SMALL_CHECK = 20_000
 """Bus voltages up to which a check is quicker in the caller's memory: a device takes as long for one as for many."""
 
@@ -60,35 +63,32 @@ class BatchSolver:
         slots: int | None = None,
         soften: bool = True,
         leftovers: Leftovers | None = None,
+        usual: Demands | None = None,
     ) -> None:
+        """With ``usual`` demands, scenarios start at the optimum for these, which is all that a start depends on."""
         self.network = network
         self.name = engine.name
         self._engine = engine
         self._options = RunOptions(tolerance=tolerance, slots=slots)
         self._soften = soften
         self._leftovers = leftovers
+        self._usual = usual
+        self._optimum: tuple[Array | None] | None = None
         self.timing = Timing(0.0, 0.0, 0.0, 0.0)
 
-    def dispatch(
-        self,
-        scenarios: Scenarios,
-        *,
-        warm: NDArray[np.float64] | None = None,
-        keep: bool = True,
-        starts: Starts | None = None,
-    ) -> BatchAnswer:
-        """O(d) of every scenario, from ``warm`` (see ``warm_point``) if given; ``keep`` the points as well as the costs.
+    def dispatch(self, scenarios: Scenarios, *, keep: bool = True, starts: Starts | None = None) -> BatchAnswer:
+        """O(d) of every scenario; ``keep`` the points as well as the costs.
 
         With ``starts`` every scenario is run once, as its start says, and nothing is tried after a failure.
         """
         refuse_unfit(self.network, scenarios)
         xp, clock = self._engine.xp, Clock(self._engine)
-        given = self._given(scenarios, warm)
-        if starts is not None:
-            choice = contiguous(xp, starts.choice)
-            given = replace(given, start=choice, warm=contiguous(xp, starts.point))
+        given = self._given(scenarios)
         sent = clock.lap()
-        raw = self._run(given)
+        if starts is not None:
+            raw = self._engine.run(self.network, self._started(given, starts), self._options)
+        else:
+            raw = self._from_scratch(given) if self._usual is None else self._from_usual(given, self._usual)
         clock.lap()
         cost = raw.cost + xp.asarray(cost_constants(self.network, scenarios))
         residuals = self._check(scenarios, cost, raw.point)
@@ -116,9 +116,9 @@ class BatchSolver:
         """
         xp, clock, half = self._engine.xp, Clock(self._engine), demand.shape[1] // 2
         scenarios = Scenarios(demand_p=demand[:, :half], demand_q=demand[:, half:])
-        given = self._given(scenarios, None)
+        given = self._given(scenarios)
         if starts is not None:
-            given = replace(given, start=contiguous(xp, starts.choice), warm=contiguous(xp, starts.point))
+            given = self._started(given, starts)
         options = replace(self._options, **vars(patience), soften=starts is None)
         raw = self._engine.run(self.network, given, options)
         clock.lap()
@@ -129,7 +129,7 @@ class BatchSolver:
         prices = xp.concatenate([bus[:, at_load, 2], bus[:, at_load, 3]], axis=1) / self.network.objective_scale
         return EngineAnswer.of(raw, cost, status, demand, prices, check=clock.lap())
 
-    def _given(self, scenarios: Scenarios, warm: NDArray[np.float64] | None) -> RawInput:
+    def _given(self, scenarios: Scenarios) -> RawInput:
         """The arrays of a batch in the engine's memory."""
         xp = self._engine.xp
         (demand_p, demand_q), rest = self._engine.send(scenarios.demand_p, scenarios.demand_q)
@@ -139,17 +139,42 @@ class BatchSolver:
             rest=rest,
             local=contiguous(xp, local_table(self.network, scenarios)),
             outage=contiguous(xp, outage_table(scenarios)),
-            warm=contiguous(xp, warm),
         )
 
-    def _run(self, given: RawInput) -> RawOutput:
-        """Solve from the start given; what fails, once more by way of soft balances, all such scenarios together.
+    def _started(self, given: RawInput, starts: Starts) -> RawInput:
+        xp = self._engine.xp
+        return replace(given, start=contiguous(xp, starts.choice), warm=contiguous(xp, starts.point))
+
+    def _from_usual(self, given: RawInput, usual: Demands) -> RawOutput:
+        """Solve from the optimum for usual demands; what fails, by way of soft balances, and unless these buy power, cold.
+
+        The first run is lean: from a point so near hardly a scenario needs more, and those that cannot be served, which would
+        keep whole warps busy with second-order corrections, end early.
+        """
+        point, seconds = self._usual_optimum(usual)
+        if point is None:
+            return self._from_scratch(given)
+        raw = self._engine.run(self.network, replace(given, warm=point), replace(self._options, lean=True))
+        raw = replace(raw, seconds=raw.seconds + seconds)
+        if self._soften:
+            raw = self._again(raw, given, _failed(raw), replace(self._options, soften=True))
+        return self._again(raw, given, _failed(raw) & (raw.status != int(BatchStatus.UNBALANCED)), self._options)
+
+    def _usual_optimum(self, usual: Demands) -> tuple[Array | None, float]:
+        """(n_point,) the optimum for usual demands, None if it is not found; and the seconds it took now."""
+        seconds = 0.0
+        if self._optimum is None:
+            demand_p, demand_q = (np.asarray(half, np.float64)[None] for half in usual)
+            raw = self._from_scratch(self._given(Scenarios(demand_p=demand_p, demand_q=demand_q)))
+            self._optimum, seconds = (None if bool(_failed(raw)[0]) else raw.point[0],), raw.seconds
+        return self._optimum[0], seconds
+
+    def _from_scratch(self, given: RawInput) -> RawOutput:
+        """Solve from a cold start; what fails, once more by way of soft balances, all such scenarios together.
 
         Where memory is short the first run is lean; what fails in it, unless hopelessly, is then repeated in full.
         """
         options = self._options
-        if given.start is not None:
-            return self._engine.run(self.network, given, options)
         lean = self._engine.is_short_of_memory(self.network, given)
         raw = self._engine.run(self.network, given, replace(options, lean=lean))
         if lean:
@@ -167,13 +192,6 @@ class BatchSolver:
         raw.iterations[left] += again.iterations
         raw.factorisations[left] += again.factorisations
         return replace(raw, seconds=raw.seconds + again.seconds)
-
-    def warm_point(self, scenarios: Scenarios) -> NDArray[np.float64]:
-        """(n_point,) where the first scenario ends, as a start for others. It depends on that scenario's demands alone."""
-        given, xp = self._given(scenarios.rows(slice(0, 1)), None), self._engine.xp
-        raw = self._engine.run(self.network, given, self._options)
-        found: NDArray[np.float64] = host(xp, raw.point)[0]
-        return found
 
     def _check(self, scenarios: Scenarios, cost: Any, point: Any) -> Any:
         device, grid = self._engine.xp, self.network.grid

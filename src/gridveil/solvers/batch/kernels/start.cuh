@@ -186,13 +186,9 @@ FN void set_rows(const Net& n, double* w, const RowSums& value, bool cold, doubl
   }
 }
 
-// What is tried next, after a warm run that failed and where soft balances ended; -1: nothing more.
+// What is tried next: a run to hard balances from where soft ones ended; -1: nothing more.
 FN int next_attempt(const Net& n, const double* w, bool managed) {
-  int tried = (int)SCALAR(ATTEMPT), result = (int)SCALAR(RESULT);
-  if (managed) return -1;
-  if (tried == SOFTENED) return result == CONVERGED ? AFTER_SOFTENED : -1;
-  if (result == CONVERGED || result == ROUNDED) return -1;
-  return tried == WARM ? COLD : -1;
+  return !managed && (int)SCALAR(ATTEMPT) == SOFTENED && (int)SCALAR(RESULT) == CONVERGED ? AFTER_SOFTENED : -1;
 }
 
 // All lanes of a warp run through every phase together, whatever their slots do: ``on`` says who has work.
