@@ -136,7 +136,7 @@ def test_joint_tasks_through_the_gpu_engine_are_the_native_ones(cupy):
 
 @pytest.mark.parametrize("count, lanes", [(100, 32), (1000, 2), (5000, 1)])
 def test_slots_and_lanes_fill_the_device_and_no_more(cupy, count, lanes):
-    values = {"n_slot": 1000, "n_limit": 100, "n_point": 10}
+    values = {"n_slot": 1000, "n_limit": 100, "n_point": 10, "n_bus": 60}
     slots, found = GpuEngine()._share(values, count, None)
     full = MULTIPROCESSORS * engine_gpu.FULL * engine_gpu.BLOCK
     assert found == lanes and slots <= count

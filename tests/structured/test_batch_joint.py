@@ -168,7 +168,7 @@ def test_residuals_are_those_of_the_single_check_right_or_wrong(kind):
 @pytest.mark.parametrize("kind", ["cut", "push"])
 def test_lanes_that_share_a_task_find_the_same(kind):
     arrays, tasks, _ = made_tasks("case14_ieee", kind, 2)
-    alone, shared = joint_solver(arrays).solve(tasks), joint_solver(arrays, lanes=4).solve(tasks)
+    alone, shared = joint_solver(arrays).solve(tasks), joint_solver(arrays, lanes=4, team=2).solve(tasks)
     assert alone.converged.tolist() == shared.converged.tolist()
     some = alone.converged
     assert shared.points.demand_p[some] == pytest.approx(alone.points.demand_p[some], abs=1e-6)

@@ -34,8 +34,11 @@ HELD = ROUND[2:]
 """Kernels of a round in which no slot takes a scenario."""
 HELD_ROUNDS = 6
 """Rounds that are launched before demands are sent that no slot needs yet; hardly a scenario ends before."""
-SPREAD = (8, 32)
+WARP, WIDEST = 32, 256
+SPREAD = (8, WARP, 128, WIDEST)
 """Lanes to which the last slots at work are spread, as soon as these fill the device: few lanes take long for a round."""
+BLOCK_SHARE = 0.25
+"""Threads, as a share of those that fill the device, up to which a slot has a block to itself: its lanes wait for each other."""
 LOOK_EVERY = 2
 """Rounds between two looks at how many scenarios are done."""
 MEMORY_SHARE = 0.85
@@ -166,7 +169,7 @@ class GpuEngine:
 
     def _slots(self, count: int, kernels: dict[str, Any], values: Any) -> _Slots:
         """Memory for so many slots; ``values`` are those of ``Net``."""
-        per_tile = 32 // kernels["lanes"]
+        per_tile = _per_tile(kernels["lanes"])
         tiles, xp = -(-count // per_tile), self.xp
         memory = xp.empty(tiles * per_tile * int(values["n_slot"]))
         softness = xp.empty(tiles * per_tile * int(values["n_limit"]), xp.float32)
@@ -220,7 +223,7 @@ class GpuEngine:
 
     def _wider(self, held: _Slots, busy: int, net: Any) -> int | None:
         """More lanes for the slots that are left, if these fill the device and a copy of them fits beside the others."""
-        most = int(LANE_SHARE * self._full) // max(1, busy)
+        most = _most_lanes(self._full, busy, int(net["n_bus"][0]))
         found = [lanes for lanes in SPREAD if held.lanes < lanes <= most]
         free = self.xp.cuda.Device().mem_info[0] + self.xp.get_default_memory_pool().free_bytes()
         needed = (busy + 32) * (8 * int(net["n_slot"][0]) + 4 * int(net["n_limit"][0]))
@@ -235,11 +238,12 @@ class GpuEngine:
         return stream.end_capture()
 
     def _launch(self, held: _Slots, names: tuple[str, ...], arguments: tuple[Any, Any]) -> None:
-        grid, given = ((held.tiles * 32 + BLOCK - 1) // BLOCK,), (*arguments, held.work)
+        block, given = _block(held.lanes), (*arguments, held.work)
+        grid = ((held.tiles * max(WARP, held.lanes) + block - 1) // block,)
         for name in names:
             for one in (name, BORDERED.get(name)):
                 if one in held.kernels:
-                    held.kernels[one](grid, (BLOCK,), given)
+                    held.kernels[one](grid, (block,), given)
                     self._note(one)
 
     def _busy(self, held: _Slots, net: Any) -> NDArray[np.bool_]:
@@ -284,19 +288,31 @@ class GpuEngine:
         full = self._full
         most = full * WAVES[0] // FULL
         slots = min(wanted or most, self._fitting(values, n_scenarios), n_scenarios)
-        lanes = self._lanes or _fewest_lanes(full, slots)
+        lanes = self._lanes or _most_lanes(full, slots, int(values["n_bus"]))
         per_wave = full // (FULL * lanes)
-        if wanted is None and per_wave <= slots < n_scenarios:
+        if wanted is None and 0 < per_wave <= slots < n_scenarios:
             slots = per_wave * next(count for count in WAVES if count * per_wave <= slots)
         return slots, lanes
 
 
-def _fewest_lanes(full: int, slots: int) -> int:
-    """Lanes that fill the device: one per scenario in large batches, a whole warp in small ones."""
+def _most_lanes(full: int, slots: int, n_bus: int) -> int:
+    """Lanes that fill the device: one per scenario in large batches, a whole block in small ones of a large network."""
     lanes = 1
-    while lanes < 32 and 2 * lanes * slots <= LANE_SHARE * full:
+    while lanes < WARP and 2 * lanes * slots <= LANE_SHARE * full:
+        lanes *= 2
+    while WARP <= lanes < WIDEST and 2 * lanes * slots <= BLOCK_SHARE * full and 2 * lanes <= n_bus:
         lanes *= 2
     return lanes
+
+
+def _per_tile(lanes: int) -> int:
+    """Slots that share a warp."""
+    return max(1, WARP // lanes)
+
+
+def _block(lanes: int) -> int:
+    """Threads of a block: those of several tiles, or of one slot."""
+    return BLOCK if lanes <= WARP else lanes
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +333,7 @@ class _Slots:
     @property
     def per_tile(self) -> int:
         """Slots that share a warp."""
-        return 32 // self.lanes
+        return _per_tile(self.lanes)
 
     @property
     def tiles(self) -> int:
@@ -340,8 +356,9 @@ class _Plain:
 def _kernels(lanes: int, bounds: tuple[int, ...], rows: int = 0) -> dict[str, Any]:
     import cupy
 
-    least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in zip(BOUNDED, bounds, strict=True))
-    source = f"#define LANES {lanes}\n#define BLOCK {BLOCK}\n{least}\n{kernel_source(rows)}"
+    blocks = bounds if lanes <= WARP else (1,) * len(bounds)  # a round of few slots waits for memory, not for registers
+    least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in zip(BOUNDED, blocks, strict=True))
+    source = f"#define LANES {lanes}\n#define BLOCK {_block(lanes)}\n{least}\n{kernel_source(rows)}"
     module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
     names = ("init", *dict.fromkeys(ROUND), "move_slots", "take_slots", *(BORDERED.values() if rows else ()))
     return {name: module.get_function(name) for name in names} | {"lanes": lanes}

@@ -46,17 +46,17 @@ class NativeEngine:
     state_bytes = 256 << 20
     """Larger batches are no quicker here, and nobody sees a result before all of a batch have theirs."""
 
-    def __init__(self, threads: int | None = None, *, lanes: int = 1) -> None:
-        """``lanes`` threads share a scenario, as on a GPU: slow, for tests of what only happens there."""
+    def __init__(self, threads: int | None = None, *, lanes: int = 1, team: int | None = None) -> None:
+        """``lanes`` threads share a scenario, in teams, as on a GPU: slow, for tests of what only happens there."""
         missing = missing_compiler()
         if missing:
             raise InputError(missing)
         self._threads = threads or all_cores()
-        self._lanes = lanes
+        self._lanes, self._team = lanes, team or lanes
 
     def _library(self, rows: int = 0) -> ctypes.CDLL:
         """The kernels for tasks with so many dense rows."""
-        return _library(self._lanes, rows)
+        return _library(self._lanes, self._team, rows)
 
     def send(self, *arrays: Array) -> tuple[list[Array], None]:
         """The arrays themselves."""
@@ -85,8 +85,8 @@ class NativeEngine:
 
 
 @cache
-def _library(lanes: int, rows: int) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(_built(f"#define LANES {lanes}\n{kernel_source(rows)}")))
+def _library(lanes: int, team: int, rows: int) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(_built(f"#define LANES {lanes}\n#define TEAM {team}\n{kernel_source(rows)}")))
     sizes = (ctypes.c_longlong * 5)()
     library.gridveil_sizes(sizes)
     expected = [structure_type(name).itemsize for name in ("Net", "Batch", "Work")]

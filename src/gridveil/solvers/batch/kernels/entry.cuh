@@ -31,11 +31,11 @@
 // ``least`` blocks per multiprocessor bound the registers of a kernel.
 #define KERNEL(name, least, body) \
   extern "C" __global__ void __launch_bounds__(BLOCK, least) name(const Net n, const Batch b, const Work k) { \
-    int thread = blockIdx.x * blockDim.x + threadIdx.x, tile = thread >> 5, within_warp = thread & 31; \
+    int thread = blockIdx.x * blockDim.x + threadIdx.x, tile = thread / TILE_THREADS, within_tile = thread % TILE_THREADS; \
     if (tile >= k.n_tiles) return; \
-    int lane = within_warp / WIDTH; \
-    double* w = k.memory + (long long)tile * n.n_slot * WIDTH + (within_warp & (WIDTH - 1)); \
-    float* soft = k.softness + (long long)tile * n.n_limit * WIDTH + (within_warp & (WIDTH - 1)); \
+    int lane = within_tile / WIDTH; \
+    double* w = k.memory + (long long)tile * n.n_slot * WIDTH + (within_tile & (WIDTH - 1)); \
+    float* soft = k.softness + (long long)tile * n.n_limit * WIDTH + (within_tile & (WIDTH - 1)); \
     (void)lane; (void)soft; \
     body; \
   }
@@ -83,13 +83,15 @@ static void run_slot(const Net& n, const Batch& b, double* w, float* soft, int l
 static void run_tile(const Net& n, const Batch& b, double* w, float* soft) { run_slot(n, b, w, soft, 0); }
 #else
 static void run_tile(const Net& n, const Batch& b, double* w, float* soft) {
-  Team own;
-  pthread_barrier_init(&own.meeting, nullptr, LANES);
+  Party all, teams[TEAMS];
+  pthread_barrier_init(&all.meeting, nullptr, LANES);
+  for (auto& one : teams) pthread_barrier_init(&one.meeting, nullptr, TEAM);
   std::vector<std::thread> lanes;
   for (int k = 0; k < LANES; k++)
-    lanes.emplace_back([&, k] { team = &own; own_lane = k; run_slot(n, b, w, soft, k); });
+    lanes.emplace_back([&, k] { everyone = &all; team = teams + k / TEAM; own_lane = k; run_slot(n, b, w, soft, k); });
   for (auto& lane : lanes) lane.join();
-  pthread_barrier_destroy(&own.meeting);
+  for (auto& one : teams) pthread_barrier_destroy(&one.meeting);
+  pthread_barrier_destroy(&all.meeting);
 }
 #endif
 extern "C" void gridveil_run(const Net* n, const Batch* b, const Work* k) {

@@ -190,16 +190,16 @@ FN void factor_item(const Net& n, double* w, int column, int item, double shift,
   }
 }
 #if LANES > 1
-// One item by all lanes: near the root a level has few items with many updates each.
+// One item by a team of lanes: near the root a level has few items with many updates each.
 FN void factor_together(const Net& n, double* w, int lane, bool on, int column, int item, double shift, bool softened,
                         int& negative, int& singular) {
   double sum[16] = {0.0}, x[4] = {0.0};
-  if (on && column >= 0) gather_diagonal(n, w, column, lane, LANES, sum, x);
-  if (on && column < 0) gather_block(n, w, item, lane, LANES, sum);
+  if (on && column >= 0) gather_diagonal(n, w, column, lane, TEAM, sum, x);
+  if (on && column < 0) gather_block(n, w, item, lane, TEAM, sum);
 #pragma unroll
-  for (int e = 0; e < 16; e++) sum[e] = lanes_sum(sum[e]);
+  for (int e = 0; e < 16; e++) sum[e] = team_sum(sum[e]);
 #pragma unroll
-  for (int e = 0; e < 4; e++) x[e] = lanes_sum(x[e]);
+  for (int e = 0; e < 4; e++) x[e] = team_sum(x[e]);
   if (!on || lane != 0) return;
   if (column >= 0) finish_diagonal(n, w, column, shift, softened, sum, x, negative, singular);
   else finish_block(n, w, item, sum);
@@ -232,10 +232,10 @@ FN void phase_factor(const Net& n, double* w, int lane) {
     int c0 = constant(n.level_ptr + l), n_columns = constant(n.level_ptr + l + 1) - c0;
     int o0 = constant(n.off_ptr + l), n_items = n_columns + constant(n.off_ptr + l + 1) - o0;
 #if LANES > 1
-    if (2 * n_items <= LANES) {
-      for (int q = 0; q < n_items; q++) {
+    if (2 * n_items <= TEAM) {
+      for (int q = lane / TEAM; q < n_items; q += TEAMS) {
         int column = q < n_columns ? constant(n.column + c0 + q) : -1;
-        factor_together(n, w, lane, on, column, o0 + q - n_columns, shift, softened, negative, singular);
+        factor_together(n, w, lane % TEAM, on, column, o0 + q - n_columns, shift, softened, negative, singular);
       }
       lanes_meet();
       continue;
@@ -295,15 +295,15 @@ FN void finish_backward(const Net& n, double* w, int j, int at, const double* z)
 FN void substitute_level(const Net& n, double* w, int lane, int at, bool on, int level, bool forward) {
   int c0 = constant(n.level_ptr + level), c1 = constant(n.level_ptr + level + 1);
 #if LANES > 1
-  if (2 * (c1 - c0) <= LANES) {
-    for (int q = c0; q < c1; q++) {
+  if (2 * (c1 - c0) <= TEAM) {
+    for (int q = c0 + lane / TEAM; q < c1; q += TEAMS) {
       int j = constant(n.column + q);
       double x[4] = {0.0};
-      if (on && forward) gather_below(n, w, j, at, lane, LANES, x);
-      if (on && !forward) gather_above(n, w, j, at, lane, LANES, x);
+      if (on && forward) gather_below(n, w, j, at, lane % TEAM, TEAM, x);
+      if (on && !forward) gather_above(n, w, j, at, lane % TEAM, TEAM, x);
 #pragma unroll
-      for (int e = 0; e < 4; e++) x[e] = lanes_sum(x[e]);
-      if (!on || lane != 0) continue;
+      for (int e = 0; e < 4; e++) x[e] = team_sum(x[e]);
+      if (!on || lane % TEAM != 0) continue;
       if (forward) finish_forward(n, w, j, at, x);
       else finish_backward(n, w, j, at, x);
     }

@@ -1,40 +1,74 @@
-// What differs between NVRTC and g++. LANES threads work on one scenario; a tile of WIDTH slots shares a warp.
-// On a CPU both are 1 and every helper below is the identity, except in tests.
+// What differs between NVRTC and g++. LANES threads work on one scenario; a tile of WIDTH slots shares a warp. Where a slot has
+// more lanes than a warp, it has a block to itself, and its lanes form teams of a warp each. On a CPU both are 1 and every
+// helper below is the identity, except in tests.
+#ifndef TEAM
+#define TEAM (LANES < 32 ? LANES : 32)
+#endif
+#define TEAMS (LANES / TEAM)
 #ifdef __CUDACC__
 #define FN __device__ __forceinline__
 #define FN_APART __device__ __noinline__
-#define WIDTH (32 / LANES)
+#define WIDTH (32 / TEAM)
+#define TILE_THREADS (32 * TEAMS)
 #define ALL_LANES 0xffffffffu
 FN long long bits_of(double x) { return __double_as_longlong(x); }
 FN double of_bits(long long x) { return __longlong_as_double(x); }
 FN int take_one(int* counter) { return atomicAdd(counter, 1); }
 FN double constant(const double* p) { return __ldg(p); }
 FN int constant(const int* p) { return __ldg(p); }
-FN bool any_lane(bool yes) { return __any_sync(ALL_LANES, yes); }
-FN int count_lanes(bool yes) { return __popc(__ballot_sync(ALL_LANES, yes)); }
-#if LANES == 1
-FN void lanes_meet() {}
-#else
-FN void lanes_meet() { __syncwarp(); }
-#endif
-FN double lanes_sum(double x) {
+FN double team_sum(double x) {
   for (int d = WIDTH; d < 32; d *= 2) x += __shfl_xor_sync(ALL_LANES, x, d);
   return x;
 }
-FN double lanes_max(double x) {
+FN double team_max(double x) {
   for (int d = WIDTH; d < 32; d *= 2) { double y = __shfl_xor_sync(ALL_LANES, x, d); x = x > y ? x : y; }
   return x;
 }
-FN double lanes_min(double x) {
+FN double team_min(double x) {
   for (int d = WIDTH; d < 32; d *= 2) { double y = __shfl_xor_sync(ALL_LANES, x, d); x = x < y ? x : y; }
   return x;
 }
+#if TEAMS == 1
+FN bool any_lane(bool yes) { return __any_sync(ALL_LANES, yes); }
+FN int count_lanes(bool yes) { return __popc(__ballot_sync(ALL_LANES, yes)); }
+FN double lanes_sum(double x) { return team_sum(x); }
+FN double lanes_max(double x) { return team_max(x); }
+FN double lanes_min(double x) { return team_min(x); }
+#else
+FN bool any_lane(bool yes) { return __syncthreads_or(yes); }
+FN int count_lanes(bool yes) { return __syncthreads_count(yes); }
+template <class Join> FN double teams_joined(double x, Join join) {
+  __shared__ double said[TEAMS];
+  if (threadIdx.x % 32 == 0) said[threadIdx.x / 32] = x;
+  __syncthreads();
+  double all = said[0];
+  for (int k = 1; k < TEAMS; k++) all = join(all, said[k]);
+  __syncthreads();
+  return all;
+}
+FN double lanes_sum(double x) { return teams_joined(team_sum(x), [](double a, double b) { return a + b; }); }
+FN double lanes_max(double x) { return teams_joined(team_max(x), [](double a, double b) { return a > b ? a : b; }); }
+FN double lanes_min(double x) { return teams_joined(team_min(x), [](double a, double b) { return a < b ? a : b; }); }
+#endif
 #if LANES == 1
+FN void lanes_meet() {}
 FN int from_first_lane(int x) { return x; }
 FN double from_first_lane(double x) { return x; }
-#else
+#elif TEAMS == 1
+FN void lanes_meet() { __syncwarp(); }
 FN int from_first_lane(int x) { return __shfl_sync(ALL_LANES, x, threadIdx.x & (WIDTH - 1)); }
 FN double from_first_lane(double x) { return __shfl_sync(ALL_LANES, x, threadIdx.x & (WIDTH - 1)); }
+#else
+FN void lanes_meet() { __syncthreads(); }
+FN double from_first_lane(double x) {
+  __shared__ double said;
+  if (threadIdx.x == 0) said = x;
+  __syncthreads();
+  x = said;
+  __syncthreads();
+  return x;
+}
+FN int from_first_lane(int x) { return (int)from_first_lane((double)x); }
 #endif
 // Reciprocal without the slow path of the division: two Newton steps on the hardware's 20-bit seed, for normal numbers.
 FN double inverse(double x) {
@@ -71,21 +105,27 @@ FN void lanes_meet() {}
 FN double lanes_sum(double x) { return x; }
 FN double lanes_max(double x) { return x; }
 FN double lanes_min(double x) { return x; }
+FN double team_sum(double x) { return x; }
 FN int from_first_lane(int x) { return x; }
 FN double from_first_lane(double x) { return x; }
 #else
-// A warp played by threads, so that tests without a GPU see how lanes share a slot.
-struct Team { pthread_barrier_t meeting; double said[LANES]; };
-static thread_local Team* team;
+// A warp, or a block of them, played by threads, so that tests without a GPU see how lanes share a slot.
+struct Party { pthread_barrier_t meeting; double said[LANES]; };
+static thread_local Party *everyone, *team;
 static thread_local int own_lane;
-FN void lanes_meet() { pthread_barrier_wait(&team->meeting); }
-template <class Join> double lanes_joined(double x, Join join) {
-  team->said[own_lane] = x;
-  lanes_meet();
-  double all = team->said[0];
-  for (int k = 1; k < LANES; k++) all = join(all, team->said[k]);
-  lanes_meet();
+FN void meet(Party* party) { pthread_barrier_wait(&party->meeting); }
+FN void lanes_meet() { meet(everyone); }
+template <class Join> double joined(Party* party, int own, int size, double x, Join join) {
+  party->said[own] = x;
+  meet(party);
+  double all = party->said[0];
+  for (int k = 1; k < size; k++) all = join(all, party->said[k]);
+  meet(party);
   return all;
+}
+template <class Join> double lanes_joined(double x, Join join) { return joined(everyone, own_lane, LANES, x, join); }
+FN double team_sum(double x) {
+  return joined(team, own_lane % TEAM, TEAM, x, [](double a, double b) { return a + b; });
 }
 FN double lanes_sum(double x) { return lanes_joined(x, [](double a, double b) { return a + b; }); }
 FN double lanes_max(double x) { return lanes_joined(x, [](double a, double b) { return a > b ? a : b; }); }
