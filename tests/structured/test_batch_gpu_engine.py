@@ -15,7 +15,7 @@ from batch_cases import batch_solver, needs_compiler, network_of, shaken
 from test_batch_joint import made_tasks
 
 from gridveil.solvers.batch import engine_gpu
-from gridveil.solvers.batch.engine_gpu import _IDLE, ROUND, GpuEngine
+from gridveil.solvers.batch.engine_gpu import _IDLE, PATIENT_ROUND, GpuEngine
 from gridveil.solvers.batch.engine_native import NativeEngine
 from gridveil.solvers.batch.joint import JointSolver
 from gridveil.solvers.batch.layout import STRUCTURES, filled
@@ -130,7 +130,7 @@ def test_joint_tasks_through_the_gpu_engine_are_the_native_ones(cupy):
     expected = JointSolver(network, NativeEngine(threads=1)).solve(tasks)
     assert np.array_equal(found.cost, expected.cost) and np.array_equal(found.points.demand_q, expected.points.demand_q)
     first = RawModule.launched[1 : RawModule.launched.index("step") + 1]
-    assert [name for name in first if name in ROUND] == list(ROUND)
+    assert [name for name in first if name in PATIENT_ROUND] == list(PATIENT_ROUND)
     assert first[first.index("factor") + 1] == "border" and first[first.index("correct") + 1] == "refine"
 
 

@@ -7,7 +7,7 @@ counts only as far as the variable is away from that bound. ``xp`` is NumPy, or 
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,21 +57,53 @@ def check_joint(grid: PlainGrid, tasks: JointTasks, cost: Array, points: JointPo
     return xp.stack([primal, dual / scale, products / scale], axis=1)
 
 
+class _Constants:
+    """The network's arrays under their names, in the memory of ``xp``: sent when first asked for, and kept."""
+
+    def __init__(self, grid: PlainGrid, xp: Any) -> None:
+        self._grid, self._xp = grid, xp
+        self.near = np.concatenate([grid.branch_from, grid.branch_to])
+        self.at_near, self.at_far = xp.asarray(self.near), xp.asarray(np.roll(self.near, len(grid.branch_from)))
+        self.y_own = xp.asarray(np.concatenate([grid.y_ff, grid.y_tt]))
+        self.y_mutual = xp.asarray(np.concatenate([grid.y_ft, grid.y_tf]))
+        self.rates = xp.asarray(np.tile(grid.rate, 2))
+        self._turns: dict[str, list[tuple[Array, Array]]] = {}
+
+    def __getattr__(self, name: str) -> Array:
+        array = self._xp.asarray(getattr(self._grid, name))
+        setattr(self, name, array)
+        return array
+
+    def sum_at(self, name: str, values: Array) -> Array:
+        """(B, N) sums of columns by bus, a column of each bus at a time: no bus is added to twice at once."""
+        if name not in self._turns:
+            place = self.near if name == "near" else getattr(self._grid, name)
+            order = np.argsort(place, kind="stable")
+            rank = np.arange(len(place)) - np.searchsorted(place[order], place[order])
+            turns = [order[rank == r] for r in range(int(rank.max(initial=-1)) + 1)]
+            self._turns[name] = [(self._xp.asarray(place[turn]), self._xp.asarray(turn)) for turn in turns]
+        total = self._xp.zeros((len(values), self._grid.n_bus), values.dtype)
+        for at, chosen in self._turns[name]:
+            total[:, at] += values[:, chosen]
+        return total
+
+
+_constants = lru_cache(maxsize=32)(_Constants)
+
+
 class _Answers:
     """The scenarios with their answers; every term is (B, elements)."""
 
     def __init__(self, grid: PlainGrid, on: Array, scenarios: Scenarios, points: Points, xp: Any) -> None:
         self.grid, self.on, self.scenarios, self.points, self.xp = grid, on, scenarios, points, xp
-        self.near = np.concatenate([grid.branch_from, grid.branch_to])
-        self.far = np.concatenate([grid.branch_to, grid.branch_from])
+        self.net = net = _constants(grid, xp)
         self.here = self._in_service()
         self.both_here = xp.concatenate([self.here, self.here], axis=1)
         voltage = points.vm * xp.exp(1j * points.va)
-        at_near, at_far = voltage[:, xp.asarray(self.near)], voltage[:, xp.asarray(self.far)]
-        y_own, y_mutual = np.concatenate([grid.y_ff, grid.y_tt]), np.concatenate([grid.y_ft, grid.y_tf])
+        at_near, at_far = voltage[:, net.at_near], voltage[:, net.at_far]
         # Complex power into both ends of all branches, from ends first: of the end's own voltage alone, and the rest.
-        self.own = at_near * xp.conj(xp.asarray(y_own) * at_near) * self.both_here
-        self.mutual = at_near * xp.conj(xp.asarray(y_mutual) * at_far) * self.both_here
+        self.own = at_near * xp.conj(net.y_own * at_near) * self.both_here
+        self.mutual = at_near * xp.conj(net.y_mutual * at_far) * self.both_here
         self.power = self.own + self.mutual
 
     def _in_service(self) -> Array:
@@ -88,55 +120,41 @@ class _Answers:
     def _limits(self, name: str) -> Array:
         """(B, G) or (1, G) limits or costs of generators: the scenario's own, or the network's."""
         given = getattr(self.scenarios, name)
-        return self.xp.asarray(getattr(self.grid, name)[None] if given is None else given)
-
-    def _sum_at(self, place: NDArray[np.int64], values: Array, size: int) -> Array:
-        """(B, size) sums of columns by place, a column of each place at a time: no place is added to twice at once."""
-        xp = self.xp
-        total = xp.zeros((len(values), size), values.dtype)
-        order = np.argsort(place, kind="stable")
-        rank = np.arange(len(place)) - np.searchsorted(place[order], place[order])
-        for r in range(int(rank.max(initial=-1)) + 1):
-            chosen = order[rank == r]
-            total[:, xp.asarray(place[chosen])] += values[:, xp.asarray(chosen)]
-        return total
+        return getattr(self.net, name)[None] if given is None else self.xp.asarray(given)
 
     def _across(self) -> Array:
-        xp, grid, va = self.xp, self.grid, self.points.va
-        return va[:, xp.asarray(grid.branch_from)] - va[:, xp.asarray(grid.branch_to)]
+        return self.points.va[:, self.net.branch_from] - self.points.va[:, self.net.branch_to]
 
     def infeasibility(self) -> Array:
         """(B,) largest violation of balances, limits and bounds."""
-        xp, grid, points, on = self.xp, self.grid, self.points, self.on
+        xp, net, points, on = self.xp, self.net, self.points, self.on
         demand = xp.asarray(self.scenarios.demand_p) + 1j * xp.asarray(self.scenarios.demand_q)
-        mismatch = (xp.asarray(grid.shunt_g) - 1j * xp.asarray(grid.shunt_b)) * points.vm**2
-        mismatch = mismatch + self._sum_at(self.near, self.power, grid.n_bus)
-        mismatch = mismatch + self._sum_at(grid.load_bus, demand, grid.n_bus)
-        mismatch = mismatch - self._sum_at(grid.gen_bus, points.pg + 1j * points.qg, grid.n_bus)
+        mismatch = (net.shunt_g - 1j * net.shunt_b) * points.vm**2
+        mismatch = mismatch + net.sum_at("near", self.power) + net.sum_at("load_bus", demand)
+        mismatch = mismatch - net.sum_at("gen_bus", points.pg + 1j * points.qg)
         here, across = self.here, self._across()
-        rate = xp.asarray(np.tile(grid.rate, 2))
         return _largest(
             xp,
             xp.abs(mismatch.real),
             xp.abs(mismatch.imag),
-            xp.abs(self.power) - rate,
-            xp.where(here, across - xp.asarray(grid.angle_max), 0.0),
-            xp.where(here, xp.asarray(grid.angle_min) - across, 0.0),
-            points.vm - xp.asarray(grid.v_max),
-            xp.asarray(grid.v_min) - points.vm,
+            xp.abs(self.power) - net.rates,
+            xp.where(here, across - net.angle_max, 0.0),
+            xp.where(here, net.angle_min - across, 0.0),
+            points.vm - net.v_max,
+            net.v_min - points.vm,
             points.pg - xp.where(on, self._limits("p_max"), 0.0),
             xp.where(on, self._limits("p_min"), 0.0) - points.pg,
             points.qg - xp.where(on, self._limits("q_max"), 0.0),
             xp.where(on, self._limits("q_min"), 0.0) - points.qg,
-            xp.abs(points.va[:, xp.asarray(grid.reference)]),
+            xp.abs(points.va[:, net.reference]),
         )
 
     @cached_property
     def slopes(self) -> tuple[Array, Array, Array]:
         """(B,) cost of generation; (B, G) slopes of each cost to the left and to the right of the output."""
-        xp, grid, pg = self.xp, self.grid, self.points.pg
+        xp, grid, net, pg = self.xp, self.grid, self.net, self.points.pg
         cost_1, cost_2 = self._limits("cost_1"), self._limits("cost_2")
-        total = (self.on * (xp.asarray(grid.cost_0) + (cost_1 + cost_2 * pg) * pg)).sum(axis=1)
+        total = (self.on * (net.cost_0 + (cost_1 + cost_2 * pg) * pg)).sum(axis=1)
         low = cost_1 + 2 * cost_2 * pg
         high, corner = low.copy(), solver_settings()["CORNER"]
         for k in set(grid.line_gen.tolist()):
@@ -155,40 +173,40 @@ class _Answers:
 
     def voltage_gradient(self) -> tuple[Array, Array]:
         """(B, N) gradients of the Lagrangian by angle and by magnitude, without the multipliers of simple bounds."""
-        xp, grid, points = self.xp, self.grid, self.points
+        xp, net, points = self.xp, self.net, self.points
         price = points.price_p + 1j * points.price_q
         flow = xp.concatenate([points.flow_from, points.flow_to], axis=1)
-        weight = price[:, xp.asarray(self.near)] + 2 * flow * self.power
+        weight = price[:, net.at_near] + 2 * flow * self.power
         # The mutual term follows the angles as exp(j(θ_near − θ_far)) and is linear in both magnitudes; own is quadratic in one.
         by_mutual, by_own = xp.conj(weight) * self.mutual, 2 * (xp.conj(weight) * self.own).real
         push = points.angle_above - points.angle_below
-        by_angle = self._sum_at(self.near, xp.concatenate([push, -push], axis=1) - by_mutual.imag, grid.n_bus)
-        by_angle = by_angle + self._sum_at(self.far, by_mutual.imag, grid.n_bus)
-        by_magnitude = self._sum_at(self.near, by_own + by_mutual.real, grid.n_bus)
-        by_magnitude = (by_magnitude + self._sum_at(self.far, by_mutual.real, grid.n_bus)) / points.vm
-        shunt = xp.asarray(grid.shunt_g) * points.price_p - xp.asarray(grid.shunt_b) * points.price_q
-        by_magnitude = by_magnitude + 2 * points.vm * shunt
-        by_angle[:, xp.asarray(grid.reference)] = 0.0
-        return by_angle, by_magnitude
+        half = push.shape[1]
+        swapped = xp.concatenate([by_mutual[:, half:], by_mutual[:, :half]], axis=1)  # what the other end has
+        by_angle = xp.concatenate([push, -push], axis=1) + (swapped - by_mutual).imag
+        by_angle = net.sum_at("near", by_angle)
+        by_angle[:, net.reference] = 0.0
+        shunt = net.shunt_g * points.price_p - net.shunt_b * points.price_q
+        by_magnitude = net.sum_at("near", by_own + (swapped + by_mutual).real)
+        return by_angle, by_magnitude / points.vm + 2 * points.vm * shunt
 
     def stationarity(self, weight_of_cost: Any = 1.0, *more: Array) -> tuple[Array, Array]:
         """(B,) largest gradient of the Lagrangian, and the size of prices and costs to compare it with.
 
         ``weight_of_cost`` (B, 1) is what a unit of cost weighs in the objective, ``more`` are gradients of other variables.
         """
-        xp, grid, points, on = self.xp, self.grid, self.points, self.on
+        xp, net, points, on = self.xp, self.net, self.points, self.on
         by_angle, by_magnitude = self.voltage_gradient()
         price = points.price_p + 1j * points.price_q
         flow = xp.concatenate([points.flow_from, points.flow_to], axis=1)
         _, slope_low, slope_high = self.slopes
-        at_gen = xp.asarray(grid.gen_bus)
+        at_gen = net.gen_bus
         to_left, to_right = (weight_of_cost * slope - points.price_p[:, at_gen] for slope in (slope_low, slope_high))
         # At a corner of the cost any slope between the two will do.
         by_p = xp.maximum(xp.minimum(to_left, to_right), 0.0) + xp.minimum(xp.maximum(to_left, to_right), 0.0)
         worst = _largest(
             xp,
             xp.abs(by_angle),
-            self._pushed(by_magnitude, points.vm, xp.asarray(grid.v_min), xp.asarray(grid.v_max)),
+            self._pushed(by_magnitude, points.vm, net.v_min, net.v_max),
             on * self._pushed(by_p, points.pg, self._limits("p_min"), self._limits("p_max")),
             on * self._pushed(-points.price_q[:, at_gen], points.qg, self._limits("q_min"), self._limits("q_max")),
             # Multipliers of inequalities must not be negative.
@@ -208,12 +226,11 @@ class _Answers:
 
     def products(self) -> Array:
         """(B,) largest product of a multiplier and the room its inequality leaves."""
-        xp, grid, points = self.xp, self.grid, self.points
-        flow = xp.concatenate([points.flow_from, points.flow_to], axis=1)
-        across, rate = self._across(), xp.asarray(np.tile(grid.rate, 2))
-        flow_room = xp.where(self.both_here, rate**2 - xp.abs(self.power) ** 2, xp.inf)
-        above = xp.where(self.here, xp.asarray(grid.angle_max) - across, xp.inf)
-        below = xp.where(self.here, across - xp.asarray(grid.angle_min), xp.inf)
+        xp, net, points = self.xp, self.net, self.points
+        flow, across = xp.concatenate([points.flow_from, points.flow_to], axis=1), self._across()
+        flow_room = xp.where(self.both_here, net.rates**2 - xp.abs(self.power) ** 2, xp.inf)
+        above = xp.where(self.here, net.angle_max - across, xp.inf)
+        below = xp.where(self.here, across - net.angle_min, xp.inf)
         pairs = ((flow, flow_room), (points.angle_above, above), (points.angle_below, below))
         # A multiplier of a limit that does not exist counts by itself.
         return _largest(xp, *(xp.abs(one * xp.where(xp.isfinite(room), room, 1.0)) for one, room in pairs))
@@ -265,7 +282,7 @@ class _Joint(_Answers):
     def load_gradients(self) -> list[Array]:
         """(B, 2 D) gradient of the Lagrangian by demand, as far as no bound explains it."""
         xp, tasks, points, grid = self.xp, self.tasks, self.points, self.grid
-        at_load = xp.asarray(grid.load_bus)
+        at_load = self.net.load_bus
         gradient = xp.concatenate([points.price_p[:, at_load], points.price_q[:, at_load]], axis=1)
         if tasks.delta is not None:
             gradient = gradient + 2 * self.price_of_other[:, None] * self.away

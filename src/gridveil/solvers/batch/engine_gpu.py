@@ -28,6 +28,12 @@ WAVES = (24, FULL, 8, 6, 4, 3, 2, 1)
 """Blocks per multiprocessor that slots fill: with these no kernel ends with a wave of few blocks."""
 ROUND = ("assemble", "start", "assemble", "factor", "predict", "aim", "surplus", "correct", "recover", "search", "step")
 """Kernels of a round, in their order."""
+SYSTEM, CORRECTION = ("assemble", "factor"), ("surplus", "correct", "recover", "search")
+PATIENT_ROUND = (*ROUND[:2], *SYSTEM * 3, *ROUND[4:6], *CORRECTION * 2, "step")
+"""Kernels of a round of few slots: other shifts and second-order corrections are tried at once, not a round later each.
+
+A kernel that no slot has work for takes hardly any time; where slots are many, hardly a warp has none that waits.
+"""
 BORDERED = {"factor": "border", "correct": "refine"}
 """Kernels of tasks with dense rows, by the one that each follows."""
 HELD = ROUND[2:]
@@ -197,7 +203,7 @@ class GpuEngine:
             tiles, rounds, graph = held.tiles, 1 + HELD_ROUNDS * (rest is not None), None
             if rest is not None:
                 held.work["n_tiles"] = min(tiles, self._full // held.per_tile)  # demands of these are there
-            self._launch(held, ROUND, arguments)
+            self._launch(held, held.round, arguments)
             if rest is not None:
                 self._launch(held, HELD * HELD_ROUNDS, arguments)
                 rest()
@@ -225,16 +231,24 @@ class GpuEngine:
         """More lanes for the slots that are left, if these fill the device and a copy of them fits beside the others."""
         most = _most_lanes(self._full, busy, int(net["n_bus"][0]))
         found = [lanes for lanes in SPREAD if held.lanes < lanes <= most]
-        free = self.xp.cuda.Device().mem_info[0] + self.xp.get_default_memory_pool().free_bytes()
         needed = (busy + 32) * (8 * int(net["n_slot"][0]) + 4 * int(net["n_limit"][0]))
-        return found[-1] if found and self._lanes is None and needed < MEMORY_SHARE * free else None
+        return found[-1] if found and self._lanes is None and self._is_free(needed) else None
+
+    def _is_free(self, needed: int) -> bool:
+        """Whether so many bytes can be had in one piece: those that the pool keeps may lie in pieces, and are let go."""
+        device, pool = self.xp.cuda.Device(), self.xp.get_default_memory_pool()
+        if needed < MEMORY_SHARE * device.mem_info[0]:
+            return True
+        if needed < MEMORY_SHARE * (device.mem_info[0] + pool.free_bytes()):
+            pool.free_all_blocks()
+        return bool(needed < MEMORY_SHARE * device.mem_info[0])
 
     def _captured(self, stream: Any, held: _Slots, arguments: tuple[Any, Any]) -> Any:
         """A few rounds as one graph: a launch each from Python would take longer than the kernels of a small batch."""
         if self.phases is not None:
-            return _Plain(lambda: self._launch(held, ROUND * LOOK_EVERY, arguments))
+            return _Plain(lambda: self._launch(held, held.round * LOOK_EVERY, arguments))
         stream.begin_capture()
-        self._launch(held, ROUND * LOOK_EVERY, arguments)
+        self._launch(held, held.round * LOOK_EVERY, arguments)
         return stream.end_capture()
 
     def _launch(self, held: _Slots, names: tuple[str, ...], arguments: tuple[Any, Any]) -> None:
@@ -334,6 +348,11 @@ class _Slots:
     def per_tile(self) -> int:
         """Slots that share a warp."""
         return _per_tile(self.lanes)
+
+    @property
+    def round(self) -> tuple[str, ...]:
+        """Kernels of a round, in their order."""
+        return PATIENT_ROUND if self.lanes >= WARP else ROUND
 
     @property
     def tiles(self) -> int:

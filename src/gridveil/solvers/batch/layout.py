@@ -23,7 +23,7 @@ SOURCES = (
     "search.cuh",
     "entry.cuh",
 )
-N_SCALARS = 75
+N_SCALARS = 76
 """Scalars of a slot: the enumeration and the filter in slot.cuh, which the native library is asked to confirm."""
 MOST_ROWS = 2
 """Dense rows of a joint task: the cost band, and a ball or a cut."""

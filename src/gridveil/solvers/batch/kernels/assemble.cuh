@@ -233,6 +233,6 @@ FN void phase_assemble(const Net& n, double* w, const float* soft, int lane) {
   }
   lanes_join(m);
   if (lane != 0) return;
-  if (on) SCALAR(STATE) = READY;
+  if (on) { SCALAR(STATE) = READY; SCALAR(PREPARED) = ASSEMBLED; }
   if (state == RUNNING) judge(n, w, m);
 }

@@ -52,7 +52,7 @@ FN void invert_schur(const Net& n, double* w, double sum[ROWS][ROWS]) {
   judge_inertia(n, w, (int)SCALAR(NEGATIVE) + found, found < 0);
 }
 FN void phase_border(const Net& n, double* w, int lane) {
-  bool on = (int)SCALAR(STATE) == READY;
+  bool on = (int)SCALAR(STATE) == READY && (int)SCALAR(PREPARED) == FACTORED;
   if (!any_lane(on)) return;
   double shift = SCALAR(SHIFT), sum[ROWS][ROWS] = {{0.0}};
   if (on) fill_border(n, w, lane, shift);
@@ -64,7 +64,9 @@ FN void phase_border(const Net& n, double* w, int lane) {
   if (on) schur_sums(n, w, lane, shift, sum);
   for (int r = 0; r < ROWS; r++)
     for (int q = 0; q < ROWS; q++) sum[r][q] = lanes_sum(sum[r][q]);
-  if (on && lane == 0) invert_schur(n, w, sum);
+  if (!on || lane != 0) return;
+  SCALAR(PREPARED) = BORDERED;
+  invert_schur(n, w, sum);
 }
 FN void times_schur(const Net& n, const double* w, const double* rho, double* found) {
 #pragma unroll

@@ -68,10 +68,17 @@ extern "C" __global__ void take_slots(const Net n, const Work k, const double* m
 #else
 #define CALL(name, least, body) static void name(const Net& n, const Batch& b, double* w, float* soft, int lane) { body; }
 PHASES(CALL)
+#define SYSTEM assemble, factor, BORDER_PHASE
+#define CORRECTION surplus, correct, REFINE_PHASE recover, search,
+#if LANES == 1
+#define IN_A_ROUND assemble, start, SYSTEM predict, aim, CORRECTION step
+#else  // as a GPU does with few slots (engine_gpu.PATIENT_ROUND)
+#define IN_A_ROUND assemble, start, SYSTEM SYSTEM SYSTEM predict, aim, CORRECTION CORRECTION step
+#endif
 static void run_slot(const Net& n, const Batch& b, double* w, float* soft, int lane) {
   init(n, b, w, soft, lane);
   for (;;) {
-    for (auto phase : {assemble, start, assemble, factor, BORDER_PHASE predict, aim, surplus, correct, REFINE_PHASE recover, search, step}) {
+    for (auto phase : {IN_A_ROUND}) {
       lanes_meet();
       phase(n, b, w, soft, lane);
     }

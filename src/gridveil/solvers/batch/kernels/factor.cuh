@@ -222,8 +222,7 @@ FN void judge_inertia(const Net& n, double* w, int negative, int singular) {
 }
 
 FN void phase_factor(const Net& n, double* w, int lane) {
-  int state = (int)SCALAR(STATE);
-  bool on = state == READY;
+  bool on = (int)SCALAR(STATE) == READY && (int)SCALAR(PREPARED) == ASSEMBLED;
   if (!any_lane(on)) return;
   double shift = SCALAR(SHIFT);
   bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
@@ -252,6 +251,7 @@ FN void phase_factor(const Net& n, double* w, int lane) {
   if (!on || lane != 0) return;
   SCALAR(FACTORISATIONS) = SCALAR(FACTORISATIONS) + 1.0;
   SCALAR(NEGATIVE) = singular ? -1.0 : negative;
+  SCALAR(PREPARED) = FACTORED;
   if (ROWS == 0 || singular) judge_inertia(n, w, negative, singular);
 }
 
