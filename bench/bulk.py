@@ -33,9 +33,10 @@ from gridveil.bilevel.together.record import BatchLine, ReleasedRows
 from gridveil.bilevel.together.releases import release_together
 from gridveil.bilevel.together.rows import Bands, HandOver
 from gridveil.core.band import CostTarget
-from gridveil.core.choices import CostTargetMode
+from gridveil.core.choices import BatchEngine, CostTargetMode
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Capabilities, Start
+from gridveil.solvers.batch.backends import engine_for
 from gridveil.solvers.batch.contract import Scenarios
 from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.network import load_network
@@ -139,16 +140,6 @@ class _Nobody:
         )
 
     dispatch = nearest = cut = push = _unsolved
-
-
-def _engine(name: str) -> Engine:
-    if name == "gpu":
-        from gridveil.solvers.batch.engine_gpu import GpuEngine
-
-        return GpuEngine()
-    from gridveil.solvers.batch.engine_native import NativeEngine
-
-    return NativeEngine()
 
 
 class Network:
@@ -299,7 +290,8 @@ def year(name: str, engine: Engine, hours: int, options: argparse.Namespace) -> 
 
 def lines(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """What a command line asks for, network by network."""
-    engine = _engine(given.engine)
+    engine = engine_for(BatchEngine(given.engine))
+    assert engine is not None  # neither choice is the structured solver
     if given.what == "year":
         yield year(given.case, engine, given.releases or YEAR, given)
     elif given.case != "paper":

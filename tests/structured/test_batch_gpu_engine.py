@@ -16,6 +16,7 @@ from test_batch_joint import made_tasks
 
 from gridveil.solvers.batch import engine_gpu
 from gridveil.solvers.batch.engine_gpu import _IDLE, PATIENT_ROUND, GpuEngine
+from gridveil.solvers.batch.engine_hybrid import HybridEngine
 from gridveil.solvers.batch.engine_native import NativeEngine
 from gridveil.solvers.batch.joint import JointSolver
 from gridveil.solvers.batch.layout import STRUCTURES, filled
@@ -208,3 +209,16 @@ def test_the_last_slots_get_as_many_lanes_as_keep_the_device_busy(cupy, busy, la
     assert GpuEngine(lanes=1)._wider(one, busy, net) is None  # the caller's choice is kept to
     net["n_slot"] = FREE_BYTES
     assert GpuEngine()._wider(one, busy, net) is None  # no room for a copy
+
+
+def test_small_batches_run_on_the_processor(cupy):
+    """One core takes 1 + 250/14 scenarios of 14 buses; arrays go there and come back."""
+    _, network, _, _ = network_of("case14_ieee")
+    large, small = GpuEngine(), NativeEngine(threads=1)
+    solver = BatchSolver(network, HybridEngine(large, small, cores=1))
+    for count, launched in ((18, False), (19, True)):
+        RawModule.launched.clear()
+        scenarios = shaken("case14_ieee", count)
+        found, expected = solver.dispatch(scenarios), BatchSolver(network, small).dispatch(scenarios)
+        assert bool(RawModule.launched) is launched
+        assert np.array_equal(found.cost, expected.cost) and np.array_equal(found.points.va, expected.points.va)

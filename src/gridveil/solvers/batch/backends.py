@@ -8,6 +8,7 @@ from gridveil.core.choices import BatchEngine
 from gridveil.solvers.batch.contract import BatchAnswer, BatchBackend, BatchStatus, Points, Scenarios
 from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.engine_gpu import GpuEngine, missing_gpu
+from gridveil.solvers.batch.engine_hybrid import HybridEngine
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.batch.leftovers import Leftovers
 from gridveil.solvers.batch.network import BatchNetwork
@@ -35,7 +36,9 @@ def engine_for(choice: BatchEngine) -> Engine | None:
         choice = next((engine for engine, missing in there.items() if missing() is None), BatchEngine.STRUCTURED)
     if choice is BatchEngine.STRUCTURED:
         return None
-    return GpuEngine() if choice is BatchEngine.GPU else NativeEngine()
+    if choice is BatchEngine.NATIVE:
+        return NativeEngine()
+    return GpuEngine() if missing_compiler() else HybridEngine(GpuEngine(), NativeEngine())
 
 
 class OneByOne:

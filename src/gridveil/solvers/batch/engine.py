@@ -16,6 +16,8 @@ from gridveil.solvers.batch.settings import (
     REFILL,
     REFILL_AT_ONCE,
     REFILL_ROUNDS,
+    TRIALS,
+    TRIALS_AGAIN,
 )
 
 Array = Any
@@ -41,6 +43,8 @@ class RunOptions(Patience):
     """Whether scenarios are solved by way of soft balances, instead of from a cold or warm start."""
     lean: bool = False
     """Whether slots do without second-order corrections and soft balances, which take a third of their memory."""
+    again: bool = False
+    """Whether the scenarios have failed before."""
     slots: int | None = None
     """Scenarios worked on at the same time; as many as fit if None."""
 
@@ -170,6 +174,7 @@ def net_values(network: BatchNetwork, tables: dict[str, Array], varied: bool, op
         "refill": REFILL,
         "refill_at_once": REFILL_AT_ONCE,
         "refill_rounds": REFILL_ROUNDS,
+        "trials": TRIALS_AGAIN if options.again else TRIALS,
         "give_up_price": GIVE_UP_PRICE,
         "most_trade": MOST_TRADE,
         "tolerance": options.tolerance,

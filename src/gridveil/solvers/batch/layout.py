@@ -85,6 +85,7 @@ STRUCTURES: dict[str, list[tuple[str, str]]] = {
                 "refill",
                 "refill_at_once",
                 "refill_rounds",
+                "trials",
             )
         ),
         *((name, _REAL) for name in ("tolerance", "objective_scale", "give_up_price", "most_trade")),

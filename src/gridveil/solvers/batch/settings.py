@@ -20,3 +20,7 @@ REFILL = 8
 """The same after two rounds of waiting."""
 REFILL_ROUNDS = 3
 """Rounds after which a slot waits no longer for others of its warp."""
+TRIALS = 2
+"""Points of a line search that a slot tries in a round."""
+TRIALS_AGAIN = 8
+"""The same for scenarios that have failed before: most cannot be served, and have long searches in every iteration."""

@@ -1,6 +1,6 @@
-// Filter line search (Wächter and Biegler 2006) and the step. A slot tries at most TRIALS points a round, so that a warp does
-// not wait for one of its lanes; more where a slot has a warp to itself, as the last ones of a batch do.
-#define TRIALS (LANES >= 32 ? 8 : 2)
+// Filter line search (Wächter and Biegler 2006) and the step. A slot tries a few points a round, so that a warp does not wait
+// for one of its lanes; more where a slot has a warp to itself, as the last ones of a batch do.
+#define TRIALS (LANES >= 32 ? 8 : n.trials)
 
 struct Trial { double theta, objective; LogSum logs; bool outside; RowSums value; };
 FN void try_limit(Trial& t, double s, double h, double multiplier, double mu) {

@@ -1,0 +1,62 @@
+"""A GPU that leaves small batches to the processor: a round of nearly idle kernels takes longer than a few scenarios there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from gridveil.core.parallel import all_cores
+from gridveil.solvers.batch.engine import Array, Engine, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.network import BatchNetwork
+
+SMALL_NETWORK = 250
+"""Buses per scenario and core that a processor takes through an iteration while kernels are launched for theirs."""
+
+
+class HybridEngine:
+    """The kernels on a GPU, and small batches of the same kernels on all cores; arrays are the GPU's in either case."""
+
+    def __init__(self, large: Engine, small: Engine, cores: int | None = None) -> None:
+        self._large, self._small, self._cores = large, small, cores or all_cores()
+        self.name, self.send = large.name, large.send
+        self.wait: Callable[[], None] = getattr(large, "wait", lambda: None)
+
+    @property
+    def xp(self) -> Any:
+        """The GPU's array module."""
+        return self._large.xp
+
+    @property
+    def state_bytes(self) -> int:
+        """As on the GPU."""
+        return self._large.state_bytes
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """Facts of the last run on the GPU."""
+        return dict(getattr(self._large, "last", {}))
+
+    def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
+        """Whether the GPU is, if it is asked."""
+        return not self._is_small(network, given) and self._large.is_short_of_memory(network, given)
+
+    def run(self, network: BatchNetwork, given: RawInput, options: RunOptions) -> RawOutput:
+        """Solve a batch where it takes less time."""
+        if not self._is_small(network, given):
+            return self._large.run(network, given, options)
+        if given.rest is not None:
+            given.rest()
+        arrays = {f.name: self._fetched(getattr(given, f.name)) for f in fields(given) if f.name != "rest"}
+        raw = self._small.run(network, RawInput(**arrays), options)
+        made = {f.name: getattr(raw, f.name) for f in fields(raw)}
+        return replace(raw, **{name: self.xp.asarray(a) for name, a in made.items() if isinstance(a, np.ndarray)})
+
+    def _is_small(self, network: BatchNetwork, given: RawInput) -> bool:
+        """Whether all cores are done before a GPU is through its rounds, whose time grows with the network too."""
+        return len(given.demand_p) <= self._cores * (1 + SMALL_NETWORK / network.grid.n_bus)
+
+    def _fetched(self, array: Array | None) -> Array | None:
+        return array if array is None or isinstance(array, np.ndarray) else self.xp.asnumpy(array)
