@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from gridveil.solvers.batch.layout import NET_INTS, NET_REALS, STRUCTURES
 from gridveil.solvers.batch.network import BatchNetwork
 from gridveil.solvers.batch.settings import (
+    CORRECT_UNTIL_AGAIN,
     GIVE_UP_AFTER,
     GIVE_UP_PRICE,
     MAX_ITERATIONS,
@@ -175,6 +176,7 @@ def net_values(network: BatchNetwork, tables: dict[str, Array], varied: bool, op
         "refill_at_once": REFILL_AT_ONCE,
         "refill_rounds": REFILL_ROUNDS,
         "trials": TRIALS_AGAIN if options.again else TRIALS,
+        "correct_until": CORRECT_UNTIL_AGAIN if options.again else options.max_iterations,
         "give_up_price": GIVE_UP_PRICE,
         "most_trade": MOST_TRADE,
         "tolerance": options.tolerance,

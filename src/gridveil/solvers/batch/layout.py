@@ -86,6 +86,7 @@ STRUCTURES: dict[str, list[tuple[str, str]]] = {
                 "refill_at_once",
                 "refill_rounds",
                 "trials",
+                "correct_until",
             )
         ),
         *((name, _REAL) for name in ("tolerance", "objective_scale", "give_up_price", "most_trade")),

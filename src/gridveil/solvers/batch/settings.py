@@ -24,3 +24,5 @@ TRIALS = 2
 """Points of a line search that a slot tries in a round."""
 TRIALS_AGAIN = 8
 """The same for scenarios that have failed before: most cannot be served, and have long searches in every iteration."""
+CORRECT_UNTIL_AGAIN = 5
+"""Iterations without a lower infeasibility until which these try second-order corrections; all others always do."""

@@ -151,7 +151,7 @@ FN void phase_search(const Net& n, double* w, int lane) {
       } else if (correcting && corrections + 1.0 < P_MAX && theta < KAPPA_SOC * before) {
         SCALAR(CORRECTIONS) = corrections + 1.0; SCALAR(THETA_BEFORE) = theta;
         on = false;
-      } else if (first && !n.lean && theta >= theta0 && is_number(theta)) {
+      } else if (first && !n.lean && SCALAR(SINCE_BEST) < n.correct_until && theta >= theta0 && is_number(theta)) {
         SCALAR(STATE) = CORRECTING; SCALAR(CORRECTIONS) = 0.0; SCALAR(THETA_BEFORE) = theta;
         SCALAR(LENGTH_BEFORE) = length; SCALAR(LENGTH_CORRECTED) = length;
         on = false;
