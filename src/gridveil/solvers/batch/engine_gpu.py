@@ -38,6 +38,8 @@ BORDERED = {"factor": "border", "correct": "refine"}
 """Kernels of tasks with dense rows, by the one that each follows."""
 HELD = ROUND[2:]
 """Kernels of a round in which no slot takes a scenario."""
+FIRST_SHARE = 4
+"""Part of a large batch that is sent before its first round; the rest travels while these scenarios are at work."""
 HELD_ROUNDS = 6
 """Rounds that are launched before demands are sent that no slot needs yet; hardly a scenario ends before."""
 WARP, WIDEST = 32, 256
@@ -111,8 +113,8 @@ class GpuEngine:
 
     def send(self, *arrays: Array) -> tuple[list[Array], Callable[[], None] | None]:
         """Of large batches first the rows that slots begin with; the rest travels while they are at work."""
-        xp, first = self.xp, self._full
-        if len(arrays[0]) <= 2 * first:
+        xp, first = self.xp, self._first(len(arrays[0]))
+        if first == len(arrays[0]):
             return [xp.ascontiguousarray(xp.asarray(array)) for array in arrays], None
         given = [np.ascontiguousarray(array, np.float64) for array in arrays]
         there = [xp.empty(array.shape) for array in given]
@@ -126,6 +128,10 @@ class GpuEngine:
             stream.synchronize()
 
         return there, rest
+
+    def _first(self, n_scenarios: int) -> int:
+        """Scenarios of a batch whose demands are there when it begins."""
+        return n_scenarios if n_scenarios <= self._full // FULL else min(self._full, n_scenarios // FIRST_SHARE)
 
     @cached_property
     def state_bytes(self) -> int:
@@ -202,7 +208,9 @@ class GpuEngine:
             self._launch(held, ("init",), arguments)
             tiles, rounds, graph = held.tiles, 1 + HELD_ROUNDS * (rest is not None), None
             if rest is not None:
-                held.work["n_tiles"] = min(tiles, self._full // held.per_tile)  # demands of these are there
+                held.work["n_tiles"] = max(
+                    1, min(tiles, self._first(wanted) // held.per_tile)
+                )  # their demands are there
             self._launch(held, held.round, arguments)
             if rest is not None:
                 self._launch(held, HELD * HELD_ROUNDS, arguments)

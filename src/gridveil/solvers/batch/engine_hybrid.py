@@ -12,8 +12,8 @@ from gridveil.core.parallel import all_cores
 from gridveil.solvers.batch.engine import Array, Engine, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.network import BatchNetwork
 
-SMALL_NETWORK = 250
-"""Buses per scenario and core that a processor takes through an iteration while kernels are launched for theirs."""
+BUSES_PER_CORE = 200
+"""Buses, of all scenarios, that a core takes through an iteration while a GPU is through the kernels of a round."""
 
 
 class HybridEngine:
@@ -55,8 +55,8 @@ class HybridEngine:
         return replace(raw, **{name: self.xp.asarray(a) for name, a in made.items() if isinstance(a, np.ndarray)})
 
     def _is_small(self, network: BatchNetwork, given: RawInput) -> bool:
-        """Whether all cores are done before a GPU is through its rounds, whose time grows with the network too."""
-        return len(given.demand_p) <= self._cores * (1 + SMALL_NETWORK / network.grid.n_bus)
+        """Whether all cores are done before a GPU is."""
+        return len(given.demand_p) * network.grid.n_bus <= self._cores * BUSES_PER_CORE
 
     def _fetched(self, array: Array | None) -> Array | None:
         return array if array is None or isinstance(array, np.ndarray) else self.xp.asnumpy(array)
