@@ -54,6 +54,7 @@ class MethodRun:
     starts: list[Answer] = field(default_factory=list)
     last_follower: Answer | None = None
     highpoint: HighPointResult | None = None
+    highpoint_follower: Answer | None = None
     candidates: list[EvaluatedPoint] = field(default_factory=list)
     lower: float = 0.0
     calls: int = 0
@@ -114,6 +115,7 @@ class MethodRun:
             return Ending.NO_HIGHPOINT
         cost = follower.cost if follower else float("nan")
         self.highpoint = HighPointResult(d=joint.d, delta=joint.delta, cost=cost)
+        self.highpoint_follower = follower
         self.starts.append(joint)
         self.lower = joint.delta
         if follower is None or not self.band.contains(cost) or not self.target.keeps(joint.d):
@@ -125,6 +127,12 @@ class MethodRun:
     def _noisy_within_bounds(self) -> bool:
         program = self.backend.program
         return bool(np.all((program.d_lower <= self.noisy) & (self.noisy <= program.d_upper)))
+
+    def back_to_highpoint(self) -> None:
+        """Forget all starts but the high point: what follows does not depend on what was tried before."""
+        del self.starts[1:]
+        self.last_follower = self.highpoint_follower
+        self.lower = self.starts[0].delta
 
     def push(self, kind: StepKind, radius: float) -> tuple[Answer, Answer | None]:
         """O↑(radius), then O at its point; a point in the band that is nearer than the best becomes the best."""

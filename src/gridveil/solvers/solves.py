@@ -7,24 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
-from gridveil.core.lazy import lazy_module
 from gridveil.core.threads import side_by_side
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start
 from gridveil.solvers.checks import COLD, FLAT, OTHER, OWN, CheckedCost
 from gridveil.solvers.ipopt import IPOPT, QUICK_FOR_IPOPT
-
-if TYPE_CHECKING:
-    import casadi as ca
-else:
-    ca = lazy_module("casadi")
 
 Vector = NDArray[np.float64]
 
@@ -242,16 +234,6 @@ class Solves:
             if answer.converged and (best is None or answer.cost < best.cost):
                 best = answer
         return best or known[0]
-
-    def proxy_direction(self, d: Vector) -> Vector:
-        """The direction in which the proxy m grows fastest, of length one: where O↑ goes first."""
-        gradient = np.asarray(self._proxy_gradient(d), dtype=float).ravel()
-        return gradient / float(np.linalg.norm(gradient))
-
-    @cached_property
-    def _proxy_gradient(self) -> ca.Function:
-        program = self.backend.program
-        return ca.Function("gradient", [program.d], [ca.densify(ca.gradient(program.proxy, program.d))])
 
 
 def _just_above(cost: float) -> float:
