@@ -116,6 +116,26 @@ def test_cuts_from_below_end_where_the_cost_falls():
     assert result.ending is Ending.NO_BRACKET
 
 
+@pytest.mark.parametrize(
+    ("gained", "goes_on"), [(SETTINGS.least_gain - 0.01, False), (SETTINGS.least_gain + 0.01, True)]
+)
+def test_a_cut_that_gains_little_is_the_last(gained, goes_on):
+    """The dispatch at the first cut's point costs more than at the high point, by a share of what was missing."""
+    before, told = 4.2**2 / 2, []
+
+    def short(call, answer):
+        if call.problem == "dispatch" and backend.asked("cut") and not told:
+            told.append(call)
+            return replace(answer, cost=before + gained * (LOWER - before))
+        return answer
+
+    backend = convex(short)
+    result = solve_auto(backend, at(4.2), TARGET)
+    assert told and result.verified
+    assert (len(steps(result, StepKind.CUT)) > 1) == goes_on
+    assert (StepKind.DOUBLING in kinds(result)) != goes_on
+
+
 def ellipse():
     """O = (d₁² + 9 d₂²)/2, whose prices turn from point to point; pushes are not scripted."""
     scale = np.array([1.0, 9.0])

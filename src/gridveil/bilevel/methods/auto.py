@@ -62,7 +62,7 @@ def _search(run: MethodRun, settings: AutoSettings) -> Ending:
     if at_once is None:
         search.cut_from_below()
         search.polish()
-        if run.best is not None and search.search_root():
+        if search.search_root():
             search.polish()
         if search.is_in_doubt() and search.follow_algorithm1():
             search.polish()
@@ -102,7 +102,8 @@ class _AutoSearch:
         """From the high point, cut until O(d) enters the band.
 
         A cut that fell short asks for more the next time; one that asked for too much (as from far away, where O is convex)
-        asks for half of what is missing.
+        asks for half of what is missing. One that gains little tells that prices change on the way; then further cuts hardly
+        ever find the band.
         """
         run = self.run
         joint, follower, warm = run.starts[0], run.last_follower, None
@@ -116,7 +117,7 @@ class _AutoSearch:
                 return
             if reached is None:
                 extra, share = 0.0, share / 2
-            elif reached.follower.cost <= follower.cost:
+            elif reached.follower.cost - follower.cost < self.settings.least_gain * share * missing:
                 return
             else:
                 short = run.band.lower - reached.follower.cost

@@ -37,6 +37,8 @@ class AutoSettings:
     """What turning and shifting a cut promises, below which it is the same cut again."""
     most_cuts: int = 5
     """Cuts towards the band from below, before Algorithm 1 takes over."""
+    least_gain: float = 0.5
+    """Share of the cost it asked for that a cut must gain to be followed by another."""
     most_polishes: int = 8
     """Polishes in a row."""
     most_pushes: int = 40

@@ -230,7 +230,9 @@ class AutoSearch:
         rows = self.rows
         cost, before = rows.reached.cost[mine], rows.base.cost[mine]
         in_band = rows.band.contain(cost, mine)
-        nearer = ~in_band & (cost > before) & (cost < rows.band.lower[mine])
+        asked = rows.share[mine] * (rows.band.lower[mine] - before)
+        gained = cost - before >= self._settings.least_gain * asked
+        nearer = ~in_band & gained & (cost < rows.band.lower[mine])
         self._follow_algorithm1(mine[~in_band & ~nearer])
         rows.base.take(rows.reached, mine[in_band | nearer], self._xp)
         short = rows.band.lower[mine] - cost
