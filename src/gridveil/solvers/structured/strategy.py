@@ -84,9 +84,9 @@ def attempt(
 ) -> Attempt:
     """Run warm if possible, then cold with a free barrier parameter, then by way of the softened task.
 
-    A search for nearest data that ran out of iterations even so goes on briefly from there. A thorough attempt always goes on:
-    with a held barrier parameter, from where a run ended, and after restoration. ``near_enough`` is the independent check of
-    a point at which a search for nearest data ran out of iterations.
+    A search for nearest data then goes on briefly from where that ended. A thorough attempt goes on: with a held barrier
+    parameter, from where a run ended, and after restoration. ``near_enough`` is the independent check of a point at which a
+    search for nearest data ran out of iterations.
     """
     # A joint problem is not convex: where it is not to be solved at any price, a stuck run is not taken elsewhere.
     retries = RETRIES if thorough or task.objective.name == COST else 0
@@ -109,8 +109,7 @@ def attempt(
     if last.status is SolveStatus.CONVERGED:
         return last
     if not thorough:
-        ran_out = is_distance and last.status is SolveStatus.ITERATION_LIMIT
-        return _resumed(work, last.point, 1, ITERATIONS_NEAR) if ran_out else last
+        return _resumed(work, last.point, 1, ITERATIONS_NEAR) if is_distance else last
     if task.objective.name == COST:
         last = work.run_cold(MU_HELD, free=False)
     if last.status is not SolveStatus.CONVERGED:
