@@ -14,6 +14,7 @@ from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import Ending, StepKind
 from gridveil.bilevel.run import ACCEPTANCE_MARGIN, JOINT_MARGIN
 from gridveil.programs import Status
+from gridveil.solvers import solves
 from gridveil.solvers.backend import Effort
 from gridveil.testing.scripted import ScriptedBackend, monotone_script, nominal_program
 
@@ -397,3 +398,37 @@ def test_noisy_data_in_the_band_stay_as_they_are():
 
 def test_no_high_point_no_release():
     assert solve_auto(convex(nearest=lambda *_: None), at(4.2), TARGET).ending is Ending.NO_HIGHPOINT
+
+
+def without_ipopt(monkeypatch, solvable):
+    """As in a large network: a dispatch from a joint point that may not go on to Ipopt is solved only where ``solvable``."""
+    monkeypatch.setattr(solves, "QUICK_FOR_IPOPT", 0)
+
+    def alter(call, answer):
+        on_the_way = (
+            call.problem == "dispatch" and call.start is not None and call.effort in (Effort.BRIEF, Effort.WARM)
+        )
+        return replace(answer, status=Status.FAILED) if on_the_way and not solvable(answer.d) else answer
+
+    return alter
+
+
+def near_dispatches(backend) -> int:
+    return sum(call.effort is Effort.NEAR for call in backend.asked("dispatch"))
+
+
+def test_ipopt_is_not_asked_about_a_point_that_the_search_can_do_without(monkeypatch):
+    """O at the high point is not found; a little farther away it is."""
+    backend = convex(without_ipopt(monkeypatch, lambda d: WEIGHTS @ d > 4.3))
+    result = solve_auto(backend, at(4.2), TARGET)
+    edge = ((np.sqrt(2 * TARGET.lower) - 4.2) / 5) ** 2
+    assert result.verified and edge <= result.delta <= (1 + 2 * SETTINGS.check) * edge
+    assert np.isnan(result.history[0].cost) and near_dispatches(backend) == 0
+
+
+@pytest.mark.parametrize("solve", [solve_auto, solve_bilevel])
+def test_where_a_search_in_a_hurry_verifies_nothing_one_with_patience_follows(solve, monkeypatch):
+    backend = convex(without_ipopt(monkeypatch, lambda _: False))
+    result = solve(backend, at(4.2), TARGET)
+    assert result.verified and near_dispatches(backend) > 0
+    assert len(backend.asked("nearest")) == 2 and kinds(result).count(StepKind.HIGHPOINT) == 1

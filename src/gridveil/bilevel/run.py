@@ -24,9 +24,23 @@ Vector = NDArray[np.float64]
 # joint problems keep f(x) in the smallest band, O(d) is accepted in a wider one, and verified in the whole band.
 JOINT_MARGIN, ACCEPTANCE_MARGIN = 1e-4, 5e-5
 SEARCH_SHARE = 0.75  # of the time left when a search begins; the rest is for the verification of what it finds
+HURRIED_SHARE = 0.5  # of the time left that a search in a hurry may take, before one with patience
 MOST_VERIFICATIONS = 6  # points that a fresh solve may refuse before a run ends without one
 SAME_POINT = 1e-10  # a high point this near (squared) is d̃ itself up to rounding
 ON_THE_PATH = {StepKind.HIGHPOINT, StepKind.DOUBLING, StepKind.BISECTION, StepKind.ROOT}
+
+
+def run_method(
+    backend: Backend, noisy: Vector, target: CostTarget, search: Callable[[MethodRun], Ending]
+) -> BilevelResult:
+    """Search; where that verifies nothing and dispatches were given up on the way, once more with patience."""
+    run = MethodRun(backend, noisy, target)
+    with time_limit((HURRIED_SHARE if run.solves.hurries else 1.0) * seconds_left()):
+        result = run.conclude(lambda: search(run))
+    if result.verified or not (run.solves.hurries and run.gave_up):
+        return result
+    again = MethodRun(backend, noisy, target, clock=run.clock, patient=True)
+    return again.conclude(lambda: search(again))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +77,13 @@ class MethodRun:
     """Distances of the points that a fresh solve refused."""
     fresh: Answer | None = None
     """The solve from scratch at the confirmed point."""
+    patient: bool = False
+    """See ``Solves``."""
 
     @cached_property
     def solves(self) -> Solves:
         """The backend's problems with their starts and retries."""
-        return Solves(self.backend)
+        return Solves(self.backend, self.patient)
 
     @cached_property
     def joint_band(self) -> CostTarget:
@@ -88,6 +104,11 @@ class MethodRun:
     def upper(self) -> float:
         """Distance of the best point so far."""
         return self.best.delta if self.best else float("inf")
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether O at a joint point was not found."""
+        return any(step.joint_status is Status.CONVERGED and not np.isfinite(step.cost) for step in self.history)
 
     def conclude(self, search: Callable[[], Ending]) -> BilevelResult:
         """Search until it ends by itself or most of the time is over, and build the result with the best point found."""

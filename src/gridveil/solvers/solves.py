@@ -31,6 +31,8 @@ class Solves:
     """O, HPR, price cuts and O↑ of one backend, each with its starts and retries."""
 
     backend: Backend
+    patient: bool = True
+    """Whether Ipopt is asked about a dispatch on the way that the default solver leaves unsolved, even where that takes long."""
 
     def highpoint(self, noisy: Vector, band: CostTarget) -> Answer:
         """HPR from one start after another until it converges."""
@@ -199,8 +201,13 @@ class Solves:
             answer = self.backend.dispatch(joint.d, start=start, effort=Effort.WARM)
             if answer.converged and answer.cost <= _just_above(joint.cost):
                 return answer
-        answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR)
+        answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.BRIEF if self.hurries else Effort.NEAR)
         return replace(answer, from_x_alone=True)
+
+    @property
+    def hurries(self) -> bool:
+        """Whether dispatches on the way are given up before Ipopt is asked."""
+        return not (self.patient or self._is_quick or self.backend.name == IPOPT)
 
     def fresh(self, d: Vector) -> Answer:
         """O(d) from the solver's own start, given up where that leads nowhere soon."""

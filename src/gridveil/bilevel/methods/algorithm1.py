@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_anchors
 from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
-from gridveil.bilevel.run import MethodRun
+from gridveil.bilevel.run import MethodRun, run_method
 from gridveil.core.band import CostTarget
 from gridveil.solvers.backend import Backend
 
@@ -23,8 +23,7 @@ def solve_bilevel(
     backend: Backend, noisy: Vector, target: CostTarget, settings: BisectionSettings = DEFAULTS
 ) -> BilevelResult:
     """(BL): find d* near d̃ with O(d*) in the band. A solve that fails never moves the bracket."""
-    run = MethodRun(backend, noisy, target)
-    return run.conclude(lambda: _search(run, settings))
+    return run_method(backend, noisy, target, lambda run: _search(run, settings))
 
 
 def _search(run: MethodRun, settings: BisectionSettings) -> Ending:

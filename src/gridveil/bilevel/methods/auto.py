@@ -30,7 +30,7 @@ from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_ancho
 from gridveil.bilevel.methods.bracket import RootBracket
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
-from gridveil.bilevel.run import MOST_VERIFICATIONS, SAME_POINT, EvaluatedPoint, MethodRun
+from gridveil.bilevel.run import MOST_VERIFICATIONS, SAME_POINT, EvaluatedPoint, MethodRun, run_method
 from gridveil.bilevel.together.offer import Asked, OffersReleases
 from gridveil.core.band import CostTarget
 from gridveil.core.deadline import check_time
@@ -50,8 +50,7 @@ def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: Au
         together = backend.released_together(Asked(noisy, target))
         if together is not None:
             return together
-    run = MethodRun(backend, noisy, target)
-    return run.conclude(lambda: _search(run, settings))
+    return run_method(backend, noisy, target, lambda run: _search(run, settings))
 
 
 def _search(run: MethodRun, settings: AutoSettings) -> Ending:
@@ -182,9 +181,15 @@ class _AutoSearch:
         return unanswered or above > self.settings.off_edge * run.band.beta
 
     def is_closed(self, known: float = math.inf) -> bool:
-        """Whether the bracket leaves no more than ``check`` to gain over its upper end and a distance known otherwise."""
-        upper = min(self.run.upper, known)
-        return self.run.lower >= min((1 - self.settings.check) * upper, upper - SAME_POINT)
+        """Whether the bracket leaves no more than ``check`` to gain over its upper end and a distance known otherwise.
+
+        Or its middle is so near to the high point that O↑ is not asked there.
+        """
+        run, settings = self.run, self.settings
+        upper = min(run.upper, known)
+        if upper <= (1 + 2 * settings.narrow) * run.starts[0].delta:
+            return True
+        return run.lower >= min((1 - settings.check) * upper, upper - SAME_POINT)
 
     def follow_algorithm1(self) -> bool:
         """Go the way of Algorithm 1 from the high point, as long as it may end nearer; True if it gave a nearer point."""
