@@ -150,6 +150,18 @@ def test_polishing_ends_before_the_same_cut_is_solved_again():
     assert once.delta == pytest.approx(again.delta, rel=1e-4)
 
 
+def test_a_point_hardly_farther_than_the_high_point_is_not_polished():
+    """The high point lies aside of the noisy data, and a tiny step from it reaches the band."""
+    aside, usual = np.array([-0.8, 0.6]), convex().script
+    backend = convex(
+        nearest=lambda noisy, _: noisy + aside,
+        cut=lambda noisy, band, half_space: usual.cut(noisy + aside, band, half_space),
+    )
+    result = solve_auto(backend, at(4.44), TARGET)
+    assert result.verified and 1 < result.delta < 1 + SETTINGS.narrow
+    assert StepKind.POLISH not in kinds(result)
+
+
 def test_a_polish_that_left_the_band_is_repeated_with_more():
     """Its point is nearer but just below the band: the next asks for one and a half times what was missed."""
 

@@ -124,12 +124,15 @@ class _AutoSearch:
                 warm, share = joint, 1.0
 
     def polish(self) -> None:
-        """From the best point, cut again and again while that brings nearer points in the band."""
+        """From the best point, cut again and again while that brings nearer points in the band.
+
+        No point in the band is nearer than the high point, so one hardly farther is near enough.
+        """
         run, settings = self.run, self.settings
         warm = None
         for _ in range(settings.most_polishes):
             best = run.best
-            if best is None:
+            if best is None or best.delta <= (1 + settings.narrow) * run.starts[0].delta:
                 return
             reached = self._cut_step(StepKind.POLISH, best.joint, best.follower, 0.0, warm)
             if reached is not None and run.best is best and reached.delta < best.delta:
