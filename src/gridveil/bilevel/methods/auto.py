@@ -44,7 +44,7 @@ DEFAULTS = AutoSettings()
 def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: AutoSettings = DEFAULTS) -> BilevelResult:
     """(BL) by price cuts and root search.
 
-    Never farther than Algorithm 1 by more than ``check + narrow``, if O is monotone, O↑ answers and the point is verified.
+    Never farther than Algorithm 1 by more than ``narrow_bracket``, if O is monotone, O↑ answers and the point is verified.
     """
     if isinstance(backend, OffersReleases) and settings is DEFAULTS:
         together = backend.released_together(Asked(noisy, target))
@@ -189,7 +189,7 @@ class _AutoSearch:
         """
         run, settings = self.run, self.settings
         upper = min(run.upper, known)
-        if upper <= (1 + 2 * settings.narrow) * run.starts[0].delta:
+        if upper <= (1 + settings.narrow_bracket) * run.starts[0].delta:
             return True
         return run.lower >= min((1 - settings.check) * upper, upper - SAME_POINT)
 
