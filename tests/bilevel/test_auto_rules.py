@@ -170,6 +170,32 @@ def test_polishing_ends_before_the_same_cut_is_solved_again():
     assert once.delta == pytest.approx(again.delta, rel=1e-4)
 
 
+def test_a_point_hardly_farther_than_the_high_point_is_not_polished():
+    """The high point lies aside of the noisy data, and a tiny step from it reaches the band."""
+    aside, usual = np.array([-0.8, 0.6]), convex().script
+    backend = convex(
+        nearest=lambda noisy, _: noisy + aside,
+        cut=lambda noisy, band, half_space: usual.cut(noisy + aside, band, half_space),
+    )
+    result = solve_auto(backend, at(4.44), TARGET)
+    assert result.verified and 1 < result.delta < 1 + SETTINGS.narrow
+    assert StepKind.POLISH not in kinds(result)
+
+
+def test_a_bracket_closes_right_above_the_high_point():
+    """The band begins 0.05 % beyond the high point: from there to the first radius within 0.15 %, and no nearer."""
+    aside, usual, wide = np.array([-0.8, 0.6]), convex().script, band(10.0, 2.0)
+    backend = convex(
+        cut=no_cuts,
+        nearest=lambda noisy, _: noisy + aside,
+        push=lambda noisy, band, delta: usual.push(noisy + aside, band, max(delta - 1.0, 0.0)),
+    )
+    result = solve_auto(backend, at(4.0 - 5 * np.sqrt(5e-4)), wide)
+    radii = [step.radius for step in steps(result, StepKind.BISECTION)]
+    assert result.verified and 1.0005 <= result.delta <= 1 + SETTINGS.narrow_bracket < radii[-2]
+    assert radii[-1] == pytest.approx(result.delta)
+
+
 def test_a_polish_that_left_the_band_is_repeated_with_more():
     """Its point is nearer but just below the band: the next asks for one and a half times what was missed."""
 

@@ -44,7 +44,7 @@ DEFAULTS = AutoSettings()
 def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: AutoSettings = DEFAULTS) -> BilevelResult:
     """(BL) by price cuts and root search.
 
-    Never farther than Algorithm 1 by more than ``check + narrow``, if O is monotone, O↑ answers and the point is verified.
+    Never farther than Algorithm 1 by more than ``narrow_bracket``, if O is monotone, O↑ answers and the point is verified.
     """
     if isinstance(backend, OffersReleases) and settings is DEFAULTS:
         together = backend.released_together(Asked(noisy, target))
@@ -125,12 +125,15 @@ class _AutoSearch:
                 warm, share = joint, 1.0
 
     def polish(self) -> None:
-        """From the best point, cut again and again while that brings nearer points in the band."""
+        """From the best point, cut again and again while that brings nearer points in the band.
+
+        No point in the band is nearer than the high point, so one hardly farther is near enough.
+        """
         run, settings = self.run, self.settings
         warm = None
         for _ in range(settings.most_polishes):
             best = run.best
-            if best is None:
+            if best is None or best.delta <= (1 + settings.narrow) * run.starts[0].delta:
                 return
             reached = self._cut_step(StepKind.POLISH, best.joint, best.follower, 0.0, warm)
             if reached is not None and run.best is best and reached.delta < best.delta:
@@ -187,7 +190,7 @@ class _AutoSearch:
         """
         run, settings = self.run, self.settings
         upper = min(run.upper, known)
-        if upper <= (1 + 2 * settings.narrow) * run.starts[0].delta:
+        if upper <= (1 + settings.narrow_bracket) * run.starts[0].delta:
             return True
         return run.lower >= min((1 - settings.check) * upper, upper - SAME_POINT)
 

@@ -30,7 +30,9 @@ class AutoSettings:
     aim_inside: float = 2e-4
     """Share of √δ that the root search aims beyond its estimate, to end in the band rather than just below."""
     narrow: float = 1e-3
-    """Above the high point's δ, within which O↑ has hardly any interior and is not asked."""
+    """Above the high point's δ, within which O↑ has hardly any interior, and there is hardly anything to gain."""
+    narrow_bracket: float = 1.5e-3
+    """The same for the upper end of a bracket: its middle is nearer still."""
     small_gain: float = 1e-3
     """A polish that gains less is the last."""
     same_cut: float = 1e-5

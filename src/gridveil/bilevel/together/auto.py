@@ -244,7 +244,8 @@ class AutoSearch:
     def _polish(self, mine: Ints) -> None:
         """Cut again at the best point."""
         rows = self.rows
-        more = rows.polishes[mine] < self._settings.most_polishes
+        farther = rows.base.delta[mine] > (1 + self._settings.narrow) * rows.highpoint_delta[mine]
+        more = farther & (rows.polishes[mine] < self._settings.most_polishes)
         rows.polishes[mine] += 1
         asked = more.copy()
         asked[more] = self._ask_cut(mine[more], Doing.POLISH, np.zeros(int(more.sum())))

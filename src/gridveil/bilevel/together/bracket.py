@@ -79,7 +79,7 @@ class RootBrackets:
         gains_nothing = halving & np.isinf(upper) & inside_ball
         nothing = np.where(halving, SAME_POINT, 0.0)
         closed = rows.lower[mine] >= np.minimum((1 - settings.check) * upper, upper - nothing)
-        closed |= halving & (upper <= (1 + 2 * settings.narrow) * rows.highpoint_delta[mine])
+        closed |= halving & (upper <= (1 + settings.narrow_bracket) * rows.highpoint_delta[mine])
         self._over[mine] = told_no_nearer | gains_nothing | closed
         self._guess(mine[~self._over[mine] & ~halving])
         going = mine[~self._over[mine] & halving]
