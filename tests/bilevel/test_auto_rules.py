@@ -13,6 +13,7 @@ from gridveil.bilevel.methods.auto import solve_auto
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import Ending, StepKind
 from gridveil.bilevel.run import ACCEPTANCE_MARGIN, JOINT_MARGIN
+from gridveil.core.deadline import OutOfTimeError
 from gridveil.programs import Status
 from gridveil.solvers import solves
 from gridveil.solvers.backend import Effort
@@ -426,14 +427,19 @@ def test_no_high_point_no_release():
     assert solve_auto(convex(nearest=lambda *_: None), at(4.2), TARGET).ending is Ending.NO_HIGHPOINT
 
 
-def without_ipopt(monkeypatch, solvable):
-    """As in a large network: a dispatch from a joint point that may not go on to Ipopt is solved only where ``solvable``."""
+def without_ipopt(monkeypatch, solvable, *, in_time=False):
+    """As in a large network: a dispatch from a joint point that may not go on to Ipopt is solved only where ``solvable``.
+
+    Ipopt, asked about the first one, answers ``in_time`` or not at all.
+    """
     monkeypatch.setattr(solves, "QUICK_FOR_IPOPT", 0)
 
     def alter(call, answer):
-        on_the_way = (
-            call.problem == "dispatch" and call.start is not None and call.effort in (Effort.BRIEF, Effort.WARM)
-        )
+        if call.problem != "dispatch" or call.start is None:
+            return answer
+        if call.effort is Effort.AGAIN and not in_time:
+            raise OutOfTimeError
+        on_the_way = call.effort in (Effort.BRIEF, Effort.WARM)
         return replace(answer, status=Status.FAILED) if on_the_way and not solvable(answer.d) else answer
 
     return alter
@@ -450,6 +456,17 @@ def test_ipopt_is_not_asked_about_a_point_that_the_search_can_do_without(monkeyp
     edge = ((np.sqrt(2 * TARGET.lower) - 4.2) / 5) ** 2
     assert result.verified and edge <= result.delta <= (1 + 2 * SETTINGS.check) * edge
     assert np.isnan(result.history[0].cost) and near_dispatches(backend) == 0
+
+
+def test_ipopt_is_asked_about_the_high_point_where_the_search_may_end(monkeypatch):
+    """It lies in the band; no other point has a dispatch that is found without Ipopt, which is not asked again."""
+    backend = convex(without_ipopt(monkeypatch, lambda _: False, in_time=True))
+    result = solve_auto(backend, at(np.sqrt(20.0)), TARGET)
+    assert result.verified and kinds(result) == [StepKind.HIGHPOINT, StepKind.VERIFICATION]
+    below = convex(without_ipopt(monkeypatch, lambda d: WEIGHTS @ d > 4.45, in_time=True))
+    assert solve_auto(below, at(4.2), TARGET).verified
+    asked = [call.effort for call in below.asked("dispatch")]
+    assert asked.count(Effort.AGAIN) == 1 and Effort.NEAR not in asked
 
 
 @pytest.mark.parametrize("solve", [solve_auto, solve_bilevel])

@@ -5,6 +5,7 @@ All starts are made from public data, d̃ and the band alone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
+from gridveil.core.deadline import OutOfTimeError, check_time, time_limit
 from gridveil.core.threads import side_by_side
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start
 from gridveil.solvers.checks import COLD, FLAT, OTHER, OWN, CheckedCost
+from gridveil.solvers.fallback import SECOND_SHARE
 from gridveil.solvers.ipopt import IPOPT, QUICK_FOR_IPOPT
 
 Vector = NDArray[np.float64]
@@ -201,8 +204,28 @@ class Solves:
             answer = self.backend.dispatch(joint.d, start=start, effort=Effort.WARM)
             if answer.converged and answer.cost <= _just_above(joint.cost):
                 return answer
-        answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.BRIEF if self.hurries else Effort.NEAR)
+        if self.hurries:
+            answer = self._in_a_hurry(joint, first=previous is None)
+        else:
+            answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR)
         return replace(answer, from_x_alone=True)
+
+    def _in_a_hurry(self, joint: Answer, *, first: bool) -> Answer:
+        """O(d) from the x in hand by the default solver; about the first point Ipopt is asked too, for as long as that took.
+
+        The first is the high point: a search that knows O there may end at once, and one that does not gets no prices.
+        """
+        clock = time.perf_counter()
+        answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.BRIEF)
+        if answer.converged or not first:
+            return answer
+        try:
+            # Ipopt gets its share of the time left.
+            with time_limit((time.perf_counter() - clock) / SECOND_SHARE):
+                return self.backend.dispatch(joint.d, start=joint.start, effort=Effort.AGAIN)
+        except OutOfTimeError:
+            check_time()
+            return answer
 
     @property
     def hurries(self) -> bool:
