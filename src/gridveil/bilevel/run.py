@@ -24,7 +24,6 @@ Vector = NDArray[np.float64]
 # joint problems keep f(x) in the smallest band, O(d) is accepted in a wider one, and verified in the whole band.
 JOINT_MARGIN, ACCEPTANCE_MARGIN = 1e-4, 5e-5
 SEARCH_SHARE = 0.75  # of the time left when a search begins; the rest is for the verification of what it finds
-HURRIED_SHARE = 0.5  # of the time left that a search in a hurry may take, before one with patience
 MOST_VERIFICATIONS = 6  # points that a fresh solve may refuse before a run ends without one
 SAME_POINT = 1e-10  # a high point this near (squared) is d̃ itself up to rounding
 ON_THE_PATH = {StepKind.HIGHPOINT, StepKind.DOUBLING, StepKind.BISECTION, StepKind.ROOT}
@@ -35,9 +34,8 @@ def run_method(
 ) -> BilevelResult:
     """Search; where that verifies nothing and dispatches were given up on the way, once more with patience."""
     run = MethodRun(backend, noisy, target)
-    with time_limit((HURRIED_SHARE if run.solves.hurries else 1.0) * seconds_left()):
-        result = run.conclude(lambda: search(run))
-    if result.verified or not (run.solves.hurries and run.gave_up):
+    result = run.conclude(lambda: search(run))
+    if result.verified or result.ending is Ending.OUT_OF_TIME or not (run.solves.hurries and run.gave_up):
         return result
     again = MethodRun(backend, noisy, target, clock=run.clock, patient=True)
     return again.conclude(lambda: search(again))
