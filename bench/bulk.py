@@ -42,7 +42,6 @@ from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.network import load_network
 from gridveil.solvers.batch.power import PowerBatches
 from gridveil.solvers.batch.solver import BatchSolver
-from gridveil.solvers.solves import Solves
 
 ALPHA, BETA, SAME = 0.1, 0.01, 1e-3  # per unit; share of the cost; relative difference of δ that counts as none
 PAPER = ((0.1, 0.01), (1.0, 0.01), (10.0, 0.01), (0.1, 0.1), (0.1, 0.001))  # α and β of the study paper-power
@@ -161,8 +160,6 @@ class Network:
             smoothed_cost=None,
             adaptive_barrier=False,
         )
-        towards = np.repeat([1.0, 0.0], n_d // 2) / np.sqrt(n_d // 2)
-        Solves.proxy_direction = lambda self, d: towards  # type: ignore[method-assign]  # the sum of active demands
         self._networks = [load_network(folder / f"{name}-{kind}.npz") for kind in ("dispatch", "joint")]
         self.engine, self.batches = engine, PowerBatches(self.program, *self._networks, engine)
 

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from closed_forms import band
+from gridveil.bilevel.methods.algorithm1 import solve_bilevel
 from gridveil.bilevel.methods.auto import solve_auto
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import Ending, StepKind
 from gridveil.bilevel.run import ACCEPTANCE_MARGIN, JOINT_MARGIN
+from gridveil.core.deadline import OutOfTimeError
 from gridveil.programs import Status
+from gridveil.solvers import solves
 from gridveil.solvers.backend import Effort
 from gridveil.testing.scripted import ScriptedBackend, monotone_script, nominal_program
 
@@ -115,6 +118,26 @@ def test_cuts_from_below_end_where_the_cost_falls():
     assert result.ending is Ending.NO_BRACKET
 
 
+@pytest.mark.parametrize(
+    ("gained", "goes_on"), [(SETTINGS.least_gain - 0.01, False), (SETTINGS.least_gain + 0.01, True)]
+)
+def test_a_cut_that_gains_little_is_the_last(gained, goes_on):
+    """The dispatch at the first cut's point costs more than at the high point, by a share of what was missing."""
+    before, told = 4.2**2 / 2, []
+
+    def short(call, answer):
+        if call.problem == "dispatch" and backend.asked("cut") and not told:
+            told.append(call)
+            return replace(answer, cost=before + gained * (LOWER - before))
+        return answer
+
+    backend = convex(short)
+    result = solve_auto(backend, at(4.2), TARGET)
+    assert told and result.verified
+    assert (len(steps(result, StepKind.CUT)) > 1) == goes_on
+    assert (StepKind.DOUBLING in kinds(result)) != goes_on
+
+
 def ellipse():
     """O = (d₁² + 9 d₂²)/2, whose prices turn from point to point; pushes are not scripted."""
     scale = np.array([1.0, 9.0])
@@ -148,6 +171,32 @@ def test_polishing_ends_before_the_same_cut_is_solved_again():
     assert once.delta == pytest.approx(again.delta, rel=1e-4)
 
 
+def test_a_point_hardly_farther_than_the_high_point_is_not_polished():
+    """The high point lies aside of the noisy data, and a tiny step from it reaches the band."""
+    aside, usual = np.array([-0.8, 0.6]), convex().script
+    backend = convex(
+        nearest=lambda noisy, _: noisy + aside,
+        cut=lambda noisy, band, half_space: usual.cut(noisy + aside, band, half_space),
+    )
+    result = solve_auto(backend, at(4.44), TARGET)
+    assert result.verified and 1 < result.delta < 1 + SETTINGS.narrow
+    assert StepKind.POLISH not in kinds(result)
+
+
+def test_a_bracket_closes_right_above_the_high_point():
+    """The band begins 0.05 % beyond the high point: from there to the first radius within 0.15 %, and no nearer."""
+    aside, usual, wide = np.array([-0.8, 0.6]), convex().script, band(10.0, 2.0)
+    backend = convex(
+        cut=no_cuts,
+        nearest=lambda noisy, _: noisy + aside,
+        push=lambda noisy, band, delta: usual.push(noisy + aside, band, max(delta - 1.0, 0.0)),
+    )
+    result = solve_auto(backend, at(4.0 - 5 * np.sqrt(5e-4)), wide)
+    radii = [step.radius for step in steps(result, StepKind.BISECTION)]
+    assert result.verified and 1.0005 <= result.delta <= 1 + SETTINGS.narrow_bracket < radii[-2]
+    assert radii[-1] == pytest.approx(result.delta)
+
+
 def test_a_polish_that_left_the_band_is_repeated_with_more():
     """Its point is nearer but just below the band: the next asks for one and a half times what was missed."""
 
@@ -172,29 +221,59 @@ def test_with_a_point_in_hand_one_push_a_little_nearer_is_enough():
     assert push.cost < LOWER and result.ending is Ending.POLISHED
 
 
-def test_the_root_search_finds_the_edge_of_the_band_without_cuts():
-    result = solve_auto(convex(cut=no_cuts), at(3.0), TARGET)
+def test_without_cuts_the_way_is_that_of_algorithm_1():
+    """The same pushes from the same starts, until no more than ``check`` is left to gain."""
+    result, paper = (solve(convex(cut=no_cuts), at(3.0), TARGET) for solve in (solve_auto, solve_bilevel))
     edge = ((np.sqrt(2 * TARGET.lower) - 3.0) / 5) ** 2
     assert edge <= result.delta <= edge * (1 + 2 * SETTINGS.check)
-    assert len(steps(result, StepKind.ROOT)) <= 16 and StepKind.DOUBLING not in kinds(result)
+    pushes, theirs = (
+        [step for step in one.history if step.kind in (StepKind.DOUBLING, StepKind.BISECTION)]
+        for one in (result, paper)
+    )
+    both = min(len(pushes), len(theirs))
+    assert both >= 5 and [step.radius for step in pushes[:both]] == [step.radius for step in theirs[:both]]
+    assert StepKind.ROOT not in kinds(result)
+
+
+def test_nothing_tried_before_changes_the_way_of_algorithm_1():
+    """Its pushes start at the high point and at its own points, whatever cuts have reached before."""
+    below = concave(lambda call, answer: replace(answer, cost=0.1 + answer.cost) if call.problem == "cut" else answer)
+    backend = ScriptedBackend(replace(below.script, cost=jumping(0.9)), below.program)
+    auto = solve_auto(backend, at(0.7), TARGET, replace(SETTINGS, most_cuts=1))
+    assert steps(auto, StepKind.CUT) and StepKind.BISECTION in kinds(auto)
+    first = backend.asked("push")[0]
+    assert first.start.d == pytest.approx(at(0.7)) and first.effort is Effort.NEAR
+
+
+def jumping(at_s: float):
+    """O = 10 √s, and nothing at all below a jump."""
+    return lambda d: 10 * np.sqrt(WEIGHTS @ d) if WEIGHTS @ d >= at_s else 1.0
+
+
+def too_far(point):
+    """Every cut leads to the same point, so only O↑ can find a nearer one."""
+    return lambda *_: point
 
 
 def test_false_position_between_a_point_below_the_band_and_one_in_it():
-    """The first guess follows the prices; no guess leaves more than three quarters of the bracket."""
+    """No guess leaves more than three quarters of the bracket."""
     wide = band(10.0, 2.0)
     lower = wide.shrunk(ACCEPTANCE_MARGIN).lower
-    result = solve_auto(convex(cut=no_cuts), at(3.0), wide)
+    result = solve_auto(convex(cut=too_far(at(4.3))), at(3.0), wide)
     first, second, third = steps(result, StepKind.ROOT)[:3]
-    assert np.sqrt(first.radius) == pytest.approx((lower - 4.5) / 15, rel=1e-9) and wide.contains(first.cost)
-    assert np.sqrt(second.radius) == pytest.approx(0.75 * np.sqrt(first.delta), rel=1e-9) and second.cost < lower
-    low, high = np.sqrt(second.radius), np.sqrt(first.delta)
+    assert first.radius == pytest.approx((1 - SETTINGS.check) * (1.3 / 5) ** 2, rel=1e-9) and wide.contains(first.cost)
+    high, missing = np.sqrt(first.delta), lower - 4.5
+    guess = missing / (first.cost - 4.5) * high * (1 + SETTINGS.aim_inside)
+    assert np.sqrt(second.radius) == pytest.approx(min(guess, 0.75 * high), rel=1e-9) and second.cost < lower
+    low = np.sqrt(second.radius)
     share = (lower - second.cost) / (first.cost - second.cost)
     assert np.sqrt(third.radius) == pytest.approx((low + share * (high - low)) * (1 + SETTINGS.aim_inside), rel=1e-9)
 
 
 def test_a_saturated_push_says_nothing_about_the_slope():
     """O↑ ends at the upper edge of the band: the next radius is a quarter into the bracket, not where the costs point to."""
-    result = solve_auto(convex(cut=no_cuts), at(3.0), TARGET)
+    aside = at(4.48) + np.array([-0.8, 0.6])
+    result = solve_auto(convex(cut=too_far(aside)), at(3.0), TARGET)
     first, second = steps(result, StepKind.ROOT)[:2]
     assert first.cost > JOINT_UPPER - SETTINGS.saturation * TARGET.beta
     assert np.sqrt(second.radius) == pytest.approx(SETTINGS.saturated_share * np.sqrt(first.delta), rel=1e-12)
@@ -207,38 +286,45 @@ def failing(numbers):
 
 
 def test_failed_pushes_are_passed_over_until_there_are_too_many():
-    """The radius grows, and after the fifth failure Algorithm 1 takes over."""
+    """The radius is doubled, as Algorithm 1 does."""
     backend = convex(failing(range(1, 1000)), cut=no_cuts)
     result = solve_auto(backend, at(3.0), TARGET)
-    roots = [step.radius for step in steps(result, StepKind.ROOT)]
-    assert len(roots) == SETTINGS.most_failures + 1
-    assert np.sqrt(roots[1:]) / np.sqrt(roots[:-1]) == pytest.approx(SETTINGS.growth)
-    assert len(steps(result, StepKind.DOUBLING)) == SETTINGS.bisection.failure_limit
+    radii = np.array([step.radius for step in steps(result, StepKind.DOUBLING)])
+    assert len(radii) == SETTINGS.bisection.failure_limit and np.all(radii[1:] == 2 * radii[:-1])
     assert result.ending is Ending.NO_BRACKET and result.d is None
 
 
-def test_the_first_failed_push_ends_a_search_with_a_point_in_hand():
-    result = solve_auto(convex(failing(range(1, 1000))), at(4.2), TARGET)
-    assert len(steps(result, StepKind.ROOT)) == 1
-    assert result.verified and StepKind.DOUBLING not in kinds(result)
+def test_a_push_that_fails_below_a_point_in_hand_calls_for_the_way_of_algorithm_1():
+    """O↑ would have found a nearer point than cuts did, had it answered."""
+    aside = at(np.sqrt(2 * AIM)) + np.array([-0.8, 0.6])
+    result = solve_auto(convex(failing({1, 2, 3}), cut=too_far(aside)), at(3.0), TARGET)
+    assert len(steps(result, StepKind.ROOT)) == 1 and steps(result, StepKind.ROOT)[0].joint_status is Status.FAILED
+    edge = ((np.sqrt(2 * TARGET.lower) - 3.0) / 5) ** 2
+    assert StepKind.BISECTION in kinds(result) and edge <= result.delta <= (1 + 2 * SETTINGS.check) * edge
 
 
-def test_after_a_failure_the_widest_gap_is_halved():
-    """The first radius fails, the second is in the band: then not false position but the middle, away from the failure."""
-    backend = concave(failing({1}), cut=no_cuts)
-    result = solve_auto(backend, at(0.7), TARGET)
-    failed, inside, third = steps(result, StepKind.ROOT)[:3]
-    assert failed.joint_status is Status.FAILED and TARGET.contains(inside.cost)
-    assert 2 * failed.radius > inside.delta > failed.radius
-    assert np.sqrt(third.radius) == pytest.approx(np.sqrt(failed.radius) / 2, rel=1e-12)
-
-
-def test_without_a_point_in_hand_a_push_that_stays_below_the_band_ends_the_search():
-    """Where O is concave its prices promise too much: the first guess falls short, and Algorithm 1 takes over."""
-    result = solve_auto(concave(cut=no_cuts), at(0.7), TARGET)
+def test_a_point_away_from_the_edge_of_the_band_calls_for_the_way_of_algorithm_1():
+    """The first push tells that O↑ reaches the band no nearer than a point in its middle, which is not true."""
+    misled = lambda call, answer: (  # noqa: E731
+        replace(answer, d=at(4.0)) if call.problem == "push" and call.number == 1 else answer
+    )
+    result = solve_auto(convex(misled, cut=too_far(at(np.sqrt(20.0)))), at(3.0), TARGET)
     (push,) = steps(result, StepKind.ROOT)
     assert push.cost < LOWER
-    assert StepKind.DOUBLING in kinds(result) and result.verified
+    edge = ((np.sqrt(2 * TARGET.lower) - 3.0) / 5) ** 2
+    assert edge <= result.delta <= (1 + 2 * SETTINGS.check) * edge
+
+
+def test_the_way_of_algorithm_1_ends_where_it_cannot_end_nearer():
+    """A point at a tenth of β above the edge, and hardly any room below it: as few pushes as show that."""
+    in_band = at(np.sqrt(2 * (LOWER + 0.1 * TARGET.beta)))
+    jump = lambda d: 10.0 if np.allclose(d, in_band) else 1.0  # noqa: E731
+    backend = convex(cut=too_far(in_band), cost=jump)
+    result = solve_auto(backend, at(3.0), TARGET)
+    nearest = float(np.sum((in_band - at(3.0)) ** 2))
+    radii = [step.radius for step in steps(result, StepKind.DOUBLING)]
+    assert result.verified and len(radii) > 1
+    assert radii[-2] < (1 - SETTINGS.check) * nearest <= radii[-1]
 
 
 def surprised(*amounts: float):
@@ -256,8 +342,9 @@ def surprised(*amounts: float):
 def test_a_refused_point_is_cut_again_from_the_lower_optimum():
     backend = convex(surprised(0.02))
     result = solve_auto(backend, at(4.2), TARGET, NO_PUSHES)
-    assert kinds(result)[-3:] == [StepKind.VERIFICATION, StepKind.CUT, StepKind.VERIFICATION]
-    refused, cut = result.history[-3], backend.asked("cut")[-1]
+    first = kinds(result).index(StepKind.VERIFICATION)
+    assert kinds(result)[first:][:3] == [StepKind.VERIFICATION, StepKind.CUT, StepKind.VERIFICATION]
+    refused, cut = result.history[first], backend.asked("cut")[-1]
     refused_d = cut.start.d
     assert not TARGET.contains(refused.cost)
     assert asked_cost(cut, refused_d, refused.cost, WEIGHTS @ refused_d) == pytest.approx(AIM, rel=1e-9)
@@ -306,13 +393,21 @@ def test_points_that_are_all_refused_hand_over_to_algorithm_1():
     assert result.ending is Ending.NOT_VERIFIED and result.d is None
 
 
-def test_algorithm_1_is_the_last_resort():
-    """Cuts fail, and so do more pushes than the root search bears; from then on O↑ answers."""
-    backend = convex(failing(range(1, SETTINGS.most_failures + 2)), cut=no_cuts)
-    result = solve_auto(backend, at(3.0), TARGET)
-    assert StepKind.DOUBLING in kinds(result) and StepKind.BISECTION in kinds(result)
-    edge = ((np.sqrt(2 * TARGET.lower) - 3.0) / 5) ** 2
-    assert result.verified and edge <= result.delta <= edge + SETTINGS.bisection.eta
+def test_a_nearer_point_than_that_of_a_cut_from_a_refused_one_is_verified_too():
+    """The best point is refused; the cut from there leads past a point that the way of Algorithm 1 had found."""
+    refused = []
+
+    def once(call, answer):
+        if call.problem == "dispatch" and call.effort is Effort.BRIEF and not refused:
+            refused.append(answer.d)
+            return replace(answer, cost=1.0)
+        return answer
+
+    cut_points = lambda *_: at(4.49) if refused else None  # noqa: E731
+    result = solve_auto(convex(once, cut=cut_points), at(3.0), TARGET)
+    confirmed_by_cut = float(np.sum((at(4.49) - at(3.0)) ** 2))
+    verified = [step.delta for step in steps(result, StepKind.VERIFICATION)]
+    assert verified[1] == pytest.approx(confirmed_by_cut) and verified[0] < verified[2] == result.delta < verified[1]
 
 
 @pytest.mark.parametrize("prices", [lambda _: None, lambda _: np.full(2, 1e-7)])
@@ -330,3 +425,53 @@ def test_noisy_data_in_the_band_stay_as_they_are():
 
 def test_no_high_point_no_release():
     assert solve_auto(convex(nearest=lambda *_: None), at(4.2), TARGET).ending is Ending.NO_HIGHPOINT
+
+
+def without_ipopt(monkeypatch, solvable, *, in_time=False):
+    """As in a large network: a dispatch from a joint point that may not go on to Ipopt is solved only where ``solvable``.
+
+    Ipopt, asked about the first one, answers ``in_time`` or not at all.
+    """
+    monkeypatch.setattr(solves, "QUICK_FOR_IPOPT", 0)
+
+    def alter(call, answer):
+        if call.problem != "dispatch" or call.start is None:
+            return answer
+        if call.effort is Effort.AGAIN and not in_time:
+            raise OutOfTimeError
+        on_the_way = call.effort in (Effort.BRIEF, Effort.WARM)
+        return replace(answer, status=Status.FAILED) if on_the_way and not solvable(answer.d) else answer
+
+    return alter
+
+
+def near_dispatches(backend) -> int:
+    return sum(call.effort is Effort.NEAR for call in backend.asked("dispatch"))
+
+
+def test_ipopt_is_not_asked_about_a_point_that_the_search_can_do_without(monkeypatch):
+    """O at the high point is not found; a little farther away it is."""
+    backend = convex(without_ipopt(monkeypatch, lambda d: WEIGHTS @ d > 4.3))
+    result = solve_auto(backend, at(4.2), TARGET)
+    edge = ((np.sqrt(2 * TARGET.lower) - 4.2) / 5) ** 2
+    assert result.verified and edge <= result.delta <= (1 + 2 * SETTINGS.check) * edge
+    assert np.isnan(result.history[0].cost) and near_dispatches(backend) == 0
+
+
+def test_ipopt_is_asked_about_the_high_point_where_the_search_may_end(monkeypatch):
+    """It lies in the band; no other point has a dispatch that is found without Ipopt, which is not asked again."""
+    backend = convex(without_ipopt(monkeypatch, lambda _: False, in_time=True))
+    result = solve_auto(backend, at(np.sqrt(20.0)), TARGET)
+    assert result.verified and kinds(result) == [StepKind.HIGHPOINT, StepKind.VERIFICATION]
+    below = convex(without_ipopt(monkeypatch, lambda d: WEIGHTS @ d > 4.45, in_time=True))
+    assert solve_auto(below, at(4.2), TARGET).verified
+    asked = [call.effort for call in below.asked("dispatch")]
+    assert asked.count(Effort.AGAIN) == 1 and Effort.NEAR not in asked
+
+
+@pytest.mark.parametrize("solve", [solve_auto, solve_bilevel])
+def test_where_a_search_in_a_hurry_verifies_nothing_one_with_patience_follows(solve, monkeypatch):
+    backend = convex(without_ipopt(monkeypatch, lambda _: False))
+    result = solve(backend, at(4.2), TARGET)
+    assert result.verified and near_dispatches(backend) > 0
+    assert len(backend.asked("nearest")) == 2 and kinds(result).count(StepKind.HIGHPOINT) == 1

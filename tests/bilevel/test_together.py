@@ -11,7 +11,7 @@ import pytest
 from device_arrays import DeviceEngine
 from gridveil.bilevel.bulk import run_together
 from gridveil.bilevel.methods.auto import solve_auto
-from gridveil.bilevel.methods.settings import AutoSettings
+from gridveil.bilevel.methods.settings import AutoSettings, BisectionSettings
 from gridveil.bilevel.result import Ending
 from gridveil.bilevel.together import auto as together_auto
 from gridveil.bilevel.together.offer import Asked
@@ -285,11 +285,17 @@ def test_where_cuts_find_nothing_a_push_does(settings):
 
 def test_where_neither_finds_a_point_the_release_is_handed_over():
     setting = Setting("case14_ieee", [(0.1, "1%")], 8)
-    short = AutoSettings(
-        most_cuts=0, growth=1.0, longest_step=0.0, smallest_radius=1e-12
-    )  # the first push goes nowhere
+    # A ball that no point fills: the first push seems to gain nothing from a larger one.
+    short = AutoSettings(most_cuts=0, bisection=BisectionSettings(eta=1e-12, ball_slack=-1.0))
     found = setting.together(settings=short)
     assert set(found.handed_over[~found.at_once]) == {HandOver.NO_POINT} and found.finished[found.at_once].all()
+
+
+def test_points_away_from_the_edge_of_the_band_are_handed_over():
+    setting = Setting("case14_ieee", [(0.1, "1%")], 8)
+    usual, found = setting.together(), setting.together(settings=AutoSettings(off_edge=-1.0))
+    in_doubt = found.handed_over == HandOver.IN_DOUBT
+    assert in_doubt.any() and np.array_equal(in_doubt, usual.finished & ~usual.at_once)
 
 
 def test_demands_that_are_too_dear_or_too_small_are_handed_over():

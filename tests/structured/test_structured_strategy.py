@@ -169,3 +169,18 @@ def test_a_search_that_runs_out_of_iterations_near_its_optimum_has_found_it(monk
 
     monkeypatch.setattr(_Work, "run_cold", spoiled)
     assert logged.solve(task).log.count("run ") > 2, "prices that miss by a hundredth are not near enough"
+
+
+def test_a_search_for_nearest_data_goes_on_where_it_ended_before_others_are_asked(monkeypatch):
+    """As on case1397sp_eir and case1354_pegase__api at α = 0.1, where Ipopt took ten times as long."""
+    solver, dispatch = solver_and_task()
+    low = 0.97 * solver.solve(dispatch).cost
+    task = Nearest(target_p=dispatch.demand_p, target_q=dispatch.demand_q, cost_low=0.9 * low, cost_high=low)
+    expected = solver.solve(task)
+    monkeypatch.setattr(strategy, "ITERATIONS_BRIEF", 9)
+    monkeypatch.setattr(strategy, "ITERATIONS_SOFTENED", 9)
+    found = solver.solve(task, thorough=False)
+    assert found.converged and found.objective == pytest.approx(expected.objective, rel=1e-6)
+    assert solver.solve(dispatch, thorough=False).status is SolveStatus.ITERATION_LIMIT, (
+        "a caller of that tries another start"
+    )

@@ -29,6 +29,18 @@ SAME_POINT = 1e-10  # a high point this near (squared) is d̃ itself up to round
 ON_THE_PATH = {StepKind.HIGHPOINT, StepKind.DOUBLING, StepKind.BISECTION, StepKind.ROOT}
 
 
+def run_method(
+    backend: Backend, noisy: Vector, target: CostTarget, search: Callable[[MethodRun], Ending]
+) -> BilevelResult:
+    """Search; where that verifies nothing and dispatches were given up on the way, once more with patience."""
+    run = MethodRun(backend, noisy, target)
+    result = run.conclude(lambda: search(run))
+    if result.verified or result.ending is Ending.OUT_OF_TIME or not (run.solves.hurries and run.gave_up):
+        return result
+    again = MethodRun(backend, noisy, target, clock=run.clock, patient=True)
+    return again.conclude(lambda: search(again))
+
+
 @dataclass(frozen=True, eq=False)
 class EvaluatedPoint:
     """A point of a joint problem, and O at its d."""
@@ -54,6 +66,7 @@ class MethodRun:
     starts: list[Answer] = field(default_factory=list)
     last_follower: Answer | None = None
     highpoint: HighPointResult | None = None
+    highpoint_follower: Answer | None = None
     candidates: list[EvaluatedPoint] = field(default_factory=list)
     lower: float = 0.0
     calls: int = 0
@@ -62,11 +75,13 @@ class MethodRun:
     """Distances of the points that a fresh solve refused."""
     fresh: Answer | None = None
     """The solve from scratch at the confirmed point."""
+    patient: bool = False
+    """See ``Solves``."""
 
     @cached_property
     def solves(self) -> Solves:
         """The backend's problems with their starts and retries."""
-        return Solves(self.backend)
+        return Solves(self.backend, self.patient)
 
     @cached_property
     def joint_band(self) -> CostTarget:
@@ -87,6 +102,11 @@ class MethodRun:
     def upper(self) -> float:
         """Distance of the best point so far."""
         return self.best.delta if self.best else float("inf")
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether O at a joint point was not found."""
+        return any(step.joint_status is Status.CONVERGED and not np.isfinite(step.cost) for step in self.history)
 
     def conclude(self, search: Callable[[], Ending]) -> BilevelResult:
         """Search until it ends by itself or most of the time is over, and build the result with the best point found."""
@@ -114,6 +134,7 @@ class MethodRun:
             return Ending.NO_HIGHPOINT
         cost = follower.cost if follower else float("nan")
         self.highpoint = HighPointResult(d=joint.d, delta=joint.delta, cost=cost)
+        self.highpoint_follower = follower
         self.starts.append(joint)
         self.lower = joint.delta
         if follower is None or not self.band.contains(cost) or not self.target.keeps(joint.d):
@@ -125,6 +146,12 @@ class MethodRun:
     def _noisy_within_bounds(self) -> bool:
         program = self.backend.program
         return bool(np.all((program.d_lower <= self.noisy) & (self.noisy <= program.d_upper)))
+
+    def back_to_highpoint(self) -> None:
+        """Forget all starts but the high point: what follows does not depend on what was tried before."""
+        del self.starts[1:]
+        self.last_follower = self.highpoint_follower
+        self.lower = self.starts[0].delta
 
     def push(self, kind: StepKind, radius: float) -> tuple[Answer, Answer | None]:
         """O↑(radius), then O at its point; a point in the band that is nearer than the best becomes the best."""

@@ -11,7 +11,7 @@ from gridveil.core.plugins import found_in, plugged_in, unknown
 from gridveil.sectors.model import Model
 from gridveil.solvers.backend import Backend, Capabilities
 from gridveil.solvers.fallback import Fallback
-from gridveil.solvers.ipopt import IPOPT, IpoptBackend
+from gridveil.solvers.ipopt import IPOPT, QUICK_FOR_IPOPT, IpoptBackend
 from gridveil.solvers.structured.backend import STRUCTURED, StructuredBackend
 from gridveil.solvers.veiled import VeiledBackend
 
@@ -25,7 +25,6 @@ class BackendEntry:
     """From the model, and whether the solver shall print its log."""
 
 
-BEARABLE_FOR_IPOPT = 4_000  # variables, as of 1 500 buses: beyond that a joint problem can take Ipopt a minute
 # Of the time left, for one solve by Ipopt where several secrets are hidden: it is asked where noisy data can serve no flow at
 # all, and then no other way leads to a release.
 SHARE_OF_SEVERAL_SECRETS = 0.4
@@ -35,7 +34,7 @@ def _structured(model: Model, ipopt: IpoptBackend) -> Backend:
     """The structured solver, with Ipopt behind it: at once where that is quick, after every remedy where it is not."""
     if model.ordinary is not None:
         return Fallback(VeiledBackend(model), ipopt, share=SHARE_OF_SEVERAL_SECRETS)
-    if model.program.n_x > BEARABLE_FOR_IPOPT:
+    if model.program.n_x > QUICK_FOR_IPOPT:
         return Fallback(StructuredBackend(model), ipopt)
     return Fallback(StructuredBackend(model, patient=False), ipopt, last=StructuredBackend(model))
 

@@ -5,26 +5,21 @@ All starts are made from public data, d̃ and the band alone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
-from gridveil.core.lazy import lazy_module
+from gridveil.core.deadline import OutOfTimeError, check_time, time_limit
 from gridveil.core.threads import side_by_side
 from gridveil.programs import Status
 from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start
 from gridveil.solvers.checks import COLD, FLAT, OTHER, OWN, CheckedCost
+from gridveil.solvers.fallback import SECOND_SHARE
 from gridveil.solvers.ipopt import IPOPT, QUICK_FOR_IPOPT
-
-if TYPE_CHECKING:
-    import casadi as ca
-else:
-    ca = lazy_module("casadi")
 
 Vector = NDArray[np.float64]
 
@@ -39,6 +34,8 @@ class Solves:
     """O, HPR, price cuts and O↑ of one backend, each with its starts and retries."""
 
     backend: Backend
+    patient: bool = True
+    """Whether Ipopt is asked about a dispatch on the way that the default solver leaves unsolved, even where that takes long."""
 
     def highpoint(self, noisy: Vector, band: CostTarget) -> Answer:
         """HPR from one start after another until it converges."""
@@ -207,8 +204,33 @@ class Solves:
             answer = self.backend.dispatch(joint.d, start=start, effort=Effort.WARM)
             if answer.converged and answer.cost <= _just_above(joint.cost):
                 return answer
-        answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR)
+        if self.hurries:
+            answer = self._in_a_hurry(joint, first=previous is None)
+        else:
+            answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.NEAR)
         return replace(answer, from_x_alone=True)
+
+    def _in_a_hurry(self, joint: Answer, *, first: bool) -> Answer:
+        """O(d) from the x in hand by the default solver; about the first point Ipopt is asked too, for as long as that took.
+
+        The first is the high point: a search that knows O there may end at once, and one that does not gets no prices.
+        """
+        clock = time.perf_counter()
+        answer = self.backend.dispatch(joint.d, start=joint.start, effort=Effort.BRIEF)
+        if answer.converged or not first:
+            return answer
+        try:
+            # Ipopt gets its share of the time left.
+            with time_limit((time.perf_counter() - clock) / SECOND_SHARE):
+                return self.backend.dispatch(joint.d, start=joint.start, effort=Effort.AGAIN)
+        except OutOfTimeError:
+            check_time()
+            return answer
+
+    @property
+    def hurries(self) -> bool:
+        """Whether dispatches on the way are given up before Ipopt is asked."""
+        return not (self.patient or self._is_quick or self.backend.name == IPOPT)
 
     def fresh(self, d: Vector) -> Answer:
         """O(d) from the solver's own start, given up where that leads nowhere soon."""
@@ -242,16 +264,6 @@ class Solves:
             if answer.converged and (best is None or answer.cost < best.cost):
                 best = answer
         return best or known[0]
-
-    def proxy_direction(self, d: Vector) -> Vector:
-        """The direction in which the proxy m grows fastest, of length one: where O↑ goes first."""
-        gradient = np.asarray(self._proxy_gradient(d), dtype=float).ravel()
-        return gradient / float(np.linalg.norm(gradient))
-
-    @cached_property
-    def _proxy_gradient(self) -> ca.Function:
-        program = self.backend.program
-        return ca.Function("gradient", [program.d], [ca.densify(ca.gradient(program.proxy, program.d))])
 
 
 def _just_above(cost: float) -> float:

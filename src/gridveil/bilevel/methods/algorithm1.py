@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_anchors
 from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
-from gridveil.bilevel.run import MethodRun
+from gridveil.bilevel.run import MethodRun, run_method
 from gridveil.core.band import CostTarget
 from gridveil.solvers.backend import Backend
 
@@ -21,12 +23,13 @@ def solve_bilevel(
     backend: Backend, noisy: Vector, target: CostTarget, settings: BisectionSettings = DEFAULTS
 ) -> BilevelResult:
     """(BL): find d* near d̃ with O(d*) in the band. A solve that fails never moves the bracket."""
-    run = MethodRun(backend, noisy, target)
-    return run.conclude(lambda: _search(run, settings))
+    return run_method(backend, noisy, target, lambda run: _search(run, settings))
 
 
 def _search(run: MethodRun, settings: BisectionSettings) -> Ending:
-    ending = run.start_from_highpoint() or double_and_bisect(run, settings)
+    ending = run.start_from_highpoint() or double_and_bisect(
+        run, settings, lambda: run.upper - run.lower <= settings.eta
+    )
     if run.backend.program.typical is None:
         return ending
     refused = bool(run.candidates)
@@ -35,14 +38,14 @@ def _search(run: MethodRun, settings: BisectionSettings) -> Ending:
     return Ending.ANCHORED if search_from_anchors(run) else Ending.NOT_VERIFIED if refused else ending
 
 
-def double_and_bisect(run: MethodRun, settings: BisectionSettings) -> Ending:
-    """Double the radius until O↑ reaches the band (Lemma 1 says it does, if O is monotone), then bisect."""
+def double_and_bisect(run: MethodRun, settings: BisectionSettings, closed: Callable[[], bool]) -> Ending:
+    """Double the radius until O↑ reaches the band (Lemma 1 says it does, if O is monotone), then bisect until ``closed``."""
     radius = max(2 * run.lower, settings.eta)
     failures = 0
-    while run.calls < settings.call_limit and failures < settings.failure_limit:
+    while run.calls < settings.call_limit and failures < settings.failure_limit and not closed():
         joint, follower = run.push(StepKind.DOUBLING, radius)
         if run.best is not None:
-            return _bisect(run, settings)
+            return _bisect(run, settings, closed)
         if follower is None or follower.cost > run.band.upper:
             failures += 1
         else:
@@ -54,9 +57,9 @@ def double_and_bisect(run: MethodRun, settings: BisectionSettings) -> Ending:
     return Ending.NO_BRACKET
 
 
-def _bisect(run: MethodRun, settings: BisectionSettings) -> Ending:
+def _bisect(run: MethodRun, settings: BisectionSettings, closed: Callable[[], bool]) -> Ending:
     """The loop of Algorithm 1: O↑ in the middle of the bracket moves its upper end in, or its lower end out (Lemma 2)."""
-    while run.upper - run.lower > settings.eta:
+    while not closed():
         for share in settings.probes:
             if run.calls >= settings.call_limit:
                 return Ending.CALL_LIMIT

@@ -3,13 +3,17 @@
 The constraint that makes the problem bilevel, O(d) ≥ f̃ − β, has a gradient that every follower solve gives for free: the
 prices λ = ∂O/∂d. HPR with the cut O(d_k) + λ_kᵀ(d − d_k) ≥ f̃ − β jumps to the band's edge. Where O is convex the cut
 underestimates it, so the point reached is in the band, every further cut from there keeps it so, and the distance can
-only shrink: the polish. Where O is flat or kinked the cut may fail; then O↑ finds the band, by a root search in √δ.
+only shrink: the polish.
 
 At the end O↑ is asked once whether it reaches the band a little nearer than the best point. If it does, the search
-goes on there; if it does not, Algorithm 1 (whose bracket that would be) cannot do better by more than ``check``. Then the best
-point is verified afresh; where that finds a lower optimum of the follower, the next cut starts from it. Should all of this
-find nothing, Algorithm 1 itself is the last resort. Where points were refused before a farther one was confirmed, O↑ is asked
-between them at last, each answer verified afresh.
+goes on there, by a root search in √δ; if it does not, Algorithm 1 (whose bracket that would be) cannot do better by more
+than ``check``, as long as O↑ and O do not jump. Where they do, what local solves find depends on the way that led there, and
+only Algorithm 1's own way tells what Algorithm 1 finds. So that way is gone where cuts found no point in the band, where the
+best point stayed away from the edge that cuts aim at, and where O↑ gave no answer.
+
+Then the best point is verified afresh; where that finds a lower optimum of the follower, the next cut starts from it. Should
+every point be refused, Algorithm 1 from the points in hand is the last resort. Where points were refused before a farther one
+was confirmed, O↑ is asked between them at last, each answer verified afresh.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_ancho
 from gridveil.bilevel.methods.bracket import RootBracket
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
-from gridveil.bilevel.run import EvaluatedPoint, MethodRun
+from gridveil.bilevel.run import MOST_VERIFICATIONS, SAME_POINT, EvaluatedPoint, MethodRun, run_method
 from gridveil.bilevel.together.offer import Asked, OffersReleases
 from gridveil.core.band import CostTarget
 from gridveil.core.deadline import check_time
@@ -40,14 +44,13 @@ DEFAULTS = AutoSettings()
 def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: AutoSettings = DEFAULTS) -> BilevelResult:
     """(BL) by price cuts and root search.
 
-    Never farther than Algorithm 1 by more than ``check + narrow``, if O is monotone, O↑ answers and the point is verified.
+    Never farther than Algorithm 1 by more than ``narrow_bracket``, if O is monotone, O↑ answers and the point is verified.
     """
     if isinstance(backend, OffersReleases) and settings is DEFAULTS:
         together = backend.released_together(Asked(noisy, target))
         if together is not None:
             return together
-    run = MethodRun(backend, noisy, target)
-    return run.conclude(lambda: _search(run, settings))
+    return run_method(backend, noisy, target, lambda run: _search(run, settings))
 
 
 def _search(run: MethodRun, settings: AutoSettings) -> Ending:
@@ -60,15 +63,16 @@ def _search(run: MethodRun, settings: AutoSettings) -> Ending:
         search.polish()
         if search.search_root():
             search.polish()
+        if search.is_in_doubt() and search.follow_algorithm1():
+            search.polish()
     first = run.candidates[0] if at_once is not None else None
     found = bool(run.candidates)
     if not search.confirm() and run.highpoint is not None:
-        # Nothing was found, or a fresh solve found another optimum of the follower at every point that was.
-        run.candidates.clear()
-        run.lower = run.highpoint.delta
-        double_and_bisect(run, settings.bisection)
-        if not found:
-            search.polish()
+        if found:
+            # A fresh solve found another optimum of the follower at every point in hand.
+            run.candidates.clear()
+            run.lower = run.highpoint.delta
+            double_and_bisect(run, settings.bisection, search.is_closed)
         refused = bool(run.candidates)
         if not search.confirm_any() and not confirm_patiently(run):
             if search_from_anchors(run):
@@ -97,7 +101,8 @@ class _AutoSearch:
         """From the high point, cut until O(d) enters the band.
 
         A cut that fell short asks for more the next time; one that asked for too much (as from far away, where O is convex)
-        asks for half of what is missing.
+        asks for half of what is missing. One that gains little tells that prices change on the way; then further cuts hardly
+        ever find the band.
         """
         run = self.run
         joint, follower, warm = run.starts[0], run.last_follower, None
@@ -111,7 +116,7 @@ class _AutoSearch:
                 return
             if reached is None:
                 extra, share = 0.0, share / 2
-            elif reached.follower.cost <= follower.cost:
+            elif reached.follower.cost - follower.cost < self.settings.least_gain * share * missing:
                 return
             else:
                 short = run.band.lower - reached.follower.cost
@@ -120,12 +125,15 @@ class _AutoSearch:
                 warm, share = joint, 1.0
 
     def polish(self) -> None:
-        """From the best point, cut again and again while that brings nearer points in the band."""
+        """From the best point, cut again and again while that brings nearer points in the band.
+
+        No point in the band is nearer than the high point, so one hardly farther is near enough.
+        """
         run, settings = self.run, self.settings
         warm = None
         for _ in range(settings.most_polishes):
             best = run.best
-            if best is None:
+            if best is None or best.delta <= (1 + settings.narrow) * run.starts[0].delta:
                 return
             reached = self._cut_step(StepKind.POLISH, best.joint, best.follower, 0.0, warm)
             if reached is not None and run.best is best and reached.delta < best.delta:
@@ -154,16 +162,48 @@ class _AutoSearch:
         return turned + shifted < self.settings.same_cut
 
     def search_root(self) -> bool:
-        """Find where O↑ enters the band; True if that gave a point nearer than the best so far."""
+        """Find where O↑ enters the band below the best point; True if that gave a nearer one."""
         run = self.run
+        if run.best is None:
+            return False
         before = run.upper
         bracket = RootBracket(run, self.settings)
-        if run.best is not None:
-            run.starts.append(run.best.joint)
+        run.starts.append(run.best.joint)
         while (radius := bracket.next_radius()) is not None:
             _, follower = run.push(StepKind.ROOT, radius)
             bracket.learn(follower)
         return run.upper < before
+
+    def is_in_doubt(self) -> bool:
+        """Whether Algorithm 1 might do better: no point, one away from the edge of the band, or O↑ gave no answer."""
+        run = self.run
+        if run.best is None:
+            return True
+        above = run.best.follower.cost - run.band.lower
+        unanswered = any(step.kind is StepKind.ROOT and not step.cost <= run.band.upper for step in run.history)
+        return unanswered or above > self.settings.off_edge * run.band.beta
+
+    def is_closed(self, known: float = math.inf) -> bool:
+        """Whether the bracket leaves no more than ``check`` to gain over its upper end and a distance known otherwise.
+
+        Or its middle is so near to the high point that O↑ is not asked there.
+        """
+        run, settings = self.run, self.settings
+        upper = min(run.upper, known)
+        if upper <= (1 + settings.narrow_bracket) * run.starts[0].delta:
+            return True
+        return run.lower >= min((1 - settings.check) * upper, upper - SAME_POINT)
+
+    def follow_algorithm1(self) -> bool:
+        """Go the way of Algorithm 1 from the high point, as long as it may end nearer; True if it gave a nearer point."""
+        run, known = self.run, self.run.upper
+        others, run.candidates = run.candidates, []
+        run.back_to_highpoint()
+        try:
+            double_and_bisect(run, self.settings.bisection, lambda: self.is_closed(known))
+        finally:
+            run.candidates = others + run.candidates
+        return run.upper < known
 
     def confirm(self) -> bool:
         """Verify the best point; where a fresh solve finds a lower optimum of the follower, cut again from that.
@@ -178,6 +218,7 @@ class _AutoSearch:
                 break
             fresh = run.verify(candidate)
             if run.confirmed is not None:
+                self._confirm_nearer()
                 return True
             if not (fresh.converged and fresh.cost < run.band.lower):
                 break
@@ -185,6 +226,18 @@ class _AutoSearch:
             reached = self._cut_step(StepKind.CUT, candidate.joint, fresh, extra, candidate.joint)
             candidate = reached if reached is not None and run.band.contains(reached.follower.cost) else None
         return self.confirm_any()
+
+    def _confirm_nearer(self) -> None:
+        """Verify the points that are nearer than the confirmed one: a cut from a refused point may have passed them over."""
+        run = self.run
+        if run.confirmed is None:
+            return
+        most = (1 - self.settings.check) * run.confirmed[0].delta
+        nearer = sorted((point for point in run.candidates if point.delta < most), key=lambda point: point.delta)
+        for candidate in nearer[:MOST_VERIFICATIONS]:
+            run.verify(candidate)
+            if run.confirmed[0] is candidate:
+                return
 
     def confirm_any(self) -> bool:
         """Verify one point after the other, nearest first; then look for a nearer one between it and those refused."""

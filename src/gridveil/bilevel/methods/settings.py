@@ -30,13 +30,17 @@ class AutoSettings:
     aim_inside: float = 2e-4
     """Share of √δ that the root search aims beyond its estimate, to end in the band rather than just below."""
     narrow: float = 1e-3
-    """Above the high point's δ, within which O↑ has hardly any interior and is not asked."""
+    """Above the high point's δ, within which O↑ has hardly any interior, and there is hardly anything to gain."""
+    narrow_bracket: float = 1.5e-3
+    """The same for the upper end of a bracket: its middle is nearer still."""
     small_gain: float = 1e-3
     """A polish that gains less is the last."""
     same_cut: float = 1e-5
     """What turning and shifting a cut promises, below which it is the same cut again."""
     most_cuts: int = 5
-    """Cuts towards the band from below, before O↑ takes over."""
+    """Cuts towards the band from below, before Algorithm 1 takes over."""
+    least_gain: float = 0.5
+    """Share of the cost it asked for that a cut must gain to be followed by another."""
     most_polishes: int = 8
     """Polishes in a row."""
     most_pushes: int = 40
@@ -47,17 +51,11 @@ class AutoSettings:
     """How much more than it missed by a cut asks for when it is repeated."""
     flat: float = 1e-6
     """Share of |f̃| per unit of d below which prices say nothing."""
-    growth: float = 1.5
-    """Of the radius √δ, while no estimate of where the band begins is to be had."""
-    smallest_radius: float = 1e-4
-    """Least δ of the first guess."""
-    longest_step: float = 10.0
-    """Of the first guess, in radii of the high point: small prices promise steps that lead nowhere."""
+    off_edge: float = 0.01
+    """Share of β above the band's lower edge: cuts and O↑ end nearer to it, unless O jumps."""
     saturation: float = 0.01
     """Share of β below the upper edge within which the band, not the radius, limits O↑."""
     saturated_share: float = 0.25
     """Of the bracket: where the band limits O↑, its edge is usually near the lower end."""
-    most_failures: int = 4
-    """Of O↑, until the root search has a point in the band; then the first one ends it."""
     bisection: BisectionSettings = BisectionSettings()
-    """Of Algorithm 1, the last resort."""
+    """Of Algorithm 1, where its way is gone."""

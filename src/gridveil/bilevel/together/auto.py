@@ -38,7 +38,7 @@ FEW = 0.01
 """Share of the rows that is too few for a batch of their own: they go on with those that wait for the end."""
 LEAST_DEMAND = 1.0
 """Total demand (p.u.) below which a dispatch is not for batches, as in ``PowerBatches.takes``."""
-KIND = np.array([Kind.NEAREST, Kind.CUT, Kind.CUT, Kind.CUT, Kind.PUSH])
+KIND = np.array([Kind.NEAREST, Kind.CUT, Kind.CUT, Kind.CUT, Kind.PUSH, Kind.PUSH, Kind.PUSH])
 """Joint problem of each step, by ``Doing``."""
 
 
@@ -188,23 +188,23 @@ class AutoSearch:
         reached.prices[to] = _present(found.prices)[of]
         reached.cost[mine], rows.has_last[mine] = cost[there], True
         doing = rows.doing[mine].copy()
-        radius = np.where(doing == Doing.ROOT, rows.radius[mine], reached.delta[mine])
+        radius = np.where(KIND[doing] == Kind.PUSH, rows.radius[mine], reached.delta[mine])
         self.history.add(mine, doing, radius, reached, cost[there], self.batches[-1].seconds_per_row)
         self._after_highpoint(mine[doing == Doing.HIGHPOINT])
         self._after_cut(mine[doing == Doing.CUT])
         self._after_polish(mine[(doing == Doing.POLISH) | (doing == Doing.POLISH_AGAIN)])
-        self._after_push(mine[doing == Doing.ROOT])
+        self._after_push(mine[KIND[doing] == Kind.PUSH])
 
     def _after_highpoint(self, mine: Ints) -> None:
         rows = self.rows
         cost, at = rows.reached.cost[mine], self._xp.asarray(mine)
         rows.highpoint_delta[mine] = rows.lower[mine] = rows.reached.delta[mine]
         rows.highpoint_cost[mine], rows.highpoint_demand[at] = cost, rows.reached.demand[at]
-        rows.highpoint_raw[at] = rows.reached.raw[at]
+        rows.highpoint_raw[at], rows.highpoint_follower[at] = rows.reached.raw[at], rows.reached.follower[at]
         rows.base.take(rows.reached, mine, self._xp)
         too_dear = cost > rows.band.upper[mine]
         rows.hand_over(mine[too_dear & rows.at_noisy[mine]], HandOver.NOISY_TOO_DEAR)
-        self._search_root_from_below(mine[too_dear & ~rows.at_noisy[mine]])
+        self._follow_algorithm1(mine[too_dear & ~rows.at_noisy[mine]])
         below = cost < rows.band.lower[mine]
         in_band = mine[~too_dear & ~below]
         rows.at_once[in_band] = True
@@ -218,7 +218,7 @@ class AutoSearch:
         rows, settings = self.rows, self._settings
         while len(mine):
             more = rows.cuts[mine] < settings.most_cuts
-            self._search_root_from_below(mine[~more])
+            self._follow_algorithm1(mine[~more])
             mine = mine[more]
             rows.cuts[mine] += 1
             missing = rows.band.lower[mine] - rows.base.cost[mine]
@@ -230,8 +230,10 @@ class AutoSearch:
         rows = self.rows
         cost, before = rows.reached.cost[mine], rows.base.cost[mine]
         in_band = rows.band.contain(cost, mine)
-        nearer = ~in_band & (cost > before) & (cost < rows.band.lower[mine])
-        self._search_root_from_below(mine[~in_band & ~nearer])
+        asked = rows.share[mine] * (rows.band.lower[mine] - before)
+        gained = cost - before >= self._settings.least_gain * asked
+        nearer = ~in_band & gained & (cost < rows.band.lower[mine])
+        self._follow_algorithm1(mine[~in_band & ~nearer])
         rows.base.take(rows.reached, mine[in_band | nearer], self._xp)
         short = rows.band.lower[mine] - cost
         rows.extra[mine] = np.where(rows.share[mine] == 1.0, self._settings.overshoot * short, 0.0)
@@ -242,7 +244,8 @@ class AutoSearch:
     def _polish(self, mine: Ints) -> None:
         """Cut again at the best point."""
         rows = self.rows
-        more = rows.polishes[mine] < self._settings.most_polishes
+        farther = rows.base.delta[mine] > (1 + self._settings.narrow) * rows.highpoint_delta[mine]
+        more = farther & (rows.polishes[mine] < self._settings.most_polishes)
         rows.polishes[mine] += 1
         asked = more.copy()
         asked[more] = self._ask_cut(mine[more], Doing.POLISH, np.zeros(int(more.sum())))
@@ -288,7 +291,7 @@ class AutoSearch:
         self._ask(asked, doing, StartAt.REACHED if doing is Doing.POLISH_AGAIN else StartAt.BASE)
         return np.asarray(possible)
 
-    def _ask(self, mine: Ints, doing: Doing, start_at: StartAt | Ints) -> None:
+    def _ask(self, mine: Ints, doing: Doing | Ints, start_at: StartAt | Ints) -> None:
         rows = self.rows
         rows.phase[mine], rows.doing[mine], rows.attempt[mine] = Phase.JOINT, doing, StartRank.FIRST
         rows.start_at[mine] = start_at
@@ -304,12 +307,15 @@ class AutoSearch:
         self._brackets.begin(first)
         self._push(first)
 
-    def _search_root_from_below(self, mine: Ints) -> None:
-        """Let O↑ find a point where cuts have found none: the best point is infinitely far away."""
-        rows = self.rows
-        rows.base.delta[mine], rows.rooted[mine] = np.inf, True
-        self._brackets.begin(mine)
-        self._brackets.guess_first(mine, rows.reached.prices[self._xp.asarray(mine)])
+    def _follow_algorithm1(self, mine: Ints) -> None:
+        """Go the way of Algorithm 1 from the high point where cuts have found no point: the best is infinitely far away."""
+        rows, at = self.rows, self._xp.asarray(mine)
+        rows.base.delta[mine], rows.rooted[mine], rows.halving[mine] = np.inf, True, True
+        rows.reached.follower[at], rows.reached.follower_demand[at] = (
+            rows.highpoint_follower[at],
+            rows.highpoint_demand[at],
+        )
+        self._brackets.begin_halving(mine)
         self._push(mine)
 
     def _push(self, mine: Ints) -> None:
@@ -319,8 +325,11 @@ class AutoSearch:
         rows, brackets = self.rows, self._brackets
         pushed = brackets.next_radius(mine)
         asked, over = mine[pushed], mine[~pushed]
-        first = np.where(np.isinf(rows.base.delta[asked]), StartAt.HIGHPOINT, StartAt.BASE)
-        self._ask(asked, Doing.ROOT, np.where(brackets.pushes[asked] > 1, StartAt.REACHED, first))
+        halving, again = rows.halving[asked], brackets.pushes[asked] > 1
+        doubling = np.isinf(rows.base.delta[asked])
+        doing = np.where(halving, np.where(doubling, Doing.DOUBLING, Doing.BISECTION), Doing.ROOT)
+        first = np.where(halving, StartAt.HIGHPOINT, StartAt.BASE)
+        self._ask(asked, doing, np.where(again, StartAt.REACHED, first))
         nearer, nowhere = brackets.found_nearer(over), np.isinf(rows.base.delta[over])
         rows.polishes[over[nearer]] = 0
         rows.hand_over(over[nowhere], HandOver.NO_POINT)
@@ -329,15 +338,22 @@ class AutoSearch:
 
     def _after_push(self, mine: Ints) -> None:
         rows = self.rows
-        in_band = rows.band.contain(rows.reached.cost[mine], mine)
+        too_dear = rows.reached.cost[mine] > rows.band.upper[mine]
+        rows.hand_over(mine[too_dear], HandOver.IN_DOUBT)
+        mine = mine[~too_dear]
+        in_band = rows.reached.cost[mine] >= rows.band.lower[mine]
         better = in_band & (rows.reached.delta[mine] < rows.base.delta[mine])
         rows.base.take(rows.reached, mine[better], self._xp)
         self._brackets.learn(mine)
         self._push(mine)
 
     def _confirm(self, mine: Ints) -> None:
-        """Verify the best point."""
-        self.rows.phase[mine] = Phase.FRESH
+        """Verify the best point, unless Algorithm 1 might do better: see ``is_in_doubt``."""
+        rows = self.rows
+        off_edge = rows.base.cost[mine] - rows.band.lower[mine] > self._settings.off_edge * rows.band.beta[mine]
+        in_doubt = off_edge & ~rows.at_once[mine] & ~rows.halving[mine]
+        rows.hand_over(mine[in_doubt], HandOver.IN_DOUBT)
+        rows.phase[mine[~in_doubt]] = Phase.FRESH
 
     def _verify_otherwise(self, phase: Phase) -> None:
         """Verify points at which a cold start has failed: by way of soft balances, then from the joint point alone."""

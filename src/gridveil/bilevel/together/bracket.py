@@ -1,16 +1,13 @@
-"""Root searches of many rows: ``methods/bracket.py`` for arrays."""
+"""Searches of many rows for where O↑ enters the band: ``methods/bracket.py``, and Algorithm 1's, for arrays."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.methods.settings import AutoSettings
+from gridveil.bilevel.run import SAME_POINT
 from gridveil.bilevel.together.rows import AutoRows
-from gridveil.solvers.batch.engine import Array
-from gridveil.solvers.batch.solver import host
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,8 +19,8 @@ NOTHING, LOW, HIGH = 0, 1, 2
 class RootBrackets:
     """√δ values below the band and in it, which to try next, and when to stop: see ``RootBracket``.
 
-    With a point in hand the first push that fails ends a search. Without one (the best point is then infinitely far away) the first
-    push that does not find one ends it here, so there is no list of failures.
+    Rows that go the way of Algorithm 1 double δ until there is a point, which until then is infinitely far away, and halve their
+    bracket from then on.
     """
 
     def __init__(self, rows: AutoRows, settings: AutoSettings) -> None:
@@ -44,24 +41,21 @@ class RootBrackets:
         self._least[mine] = np.sqrt((1 + settings.narrow) * rows.lower[mine])
         self._first[mine] = self._root[mine] = np.sqrt((1 - settings.check) * rows.base.delta[mine])
 
-    def guess_first(self, mine: Ints, prices: Array) -> None:
-        """Without a point in hand: from the prices of the last dispatch, but a good step beyond the high point."""
-        settings, root, half = self._settings, self._low[mine], prices.shape[1] // 2
-        # The proxy is the total active demand: this is its direction of length one.
-        slope = host(self._rows.power.xp, prices[:, :half].sum(axis=1)) / math.sqrt(half)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.where(slope > 0, -self._missing[mine] / slope, 0.0)
-        step = np.minimum(step, settings.longest_step * np.maximum(root, math.sqrt(settings.bisection.eta)))
-        least = np.maximum(settings.growth * root, math.sqrt(settings.smallest_radius))
-        self._first[mine] = self._root[mine] = np.maximum(root + step, least)
+    def begin_halving(self, mine: Ints) -> None:
+        """Start as Algorithm 1 does: at twice the distance of the high point."""
+        rows = self._rows
+        rows.lower[mine] = rows.highpoint_delta[mine]
+        self._before[mine], self._least[mine] = np.inf, 0.0
+        self._root[mine] = np.sqrt(np.maximum(2 * rows.lower[mine], self._settings.bisection.eta))
 
     def next_radius(self, mine: Ints) -> Bools:
         """Set the next δ for O↑ in the rows; False where further steps are pointless."""
         rows, settings = self._rows, self._settings
         self._root[mine] = np.maximum(self._root[mine], self._least[mine])
         radius = self._root[mine] ** 2
-        as_far = radius > (1 - settings.check / 2) * rows.base.delta[mine]
-        over = self._over[mine] | (self.pushes[mine] == settings.most_pushes) | (radius <= rows.lower[mine]) | as_far
+        as_far = ~rows.halving[mine] & (radius > (1 - settings.check / 2) * rows.base.delta[mine])
+        most = np.where(rows.halving[mine], settings.bisection.call_limit, settings.most_pushes)
+        over = self._over[mine] | (self.pushes[mine] == most) | (radius <= rows.lower[mine]) | as_far
         rows.radius[mine[~over]] = radius[~over]
         self.pushes[mine[~over]] += 1
         return np.asarray(~over)
@@ -73,18 +67,24 @@ class RootBrackets:
     def learn(self, mine: Ints) -> None:
         """Take note of O at the points of O↑; the base is the best point already."""
         rows, settings = self._rows, self._settings
-        cost, root = rows.reached.cost[mine], self._root[mine]
-        answered = cost <= rows.band.upper[mine]
-        below = answered & (cost < rows.band.lower[mine])
+        cost, root, halving = rows.reached.cost[mine], self._root[mine], rows.halving[mine]
+        below = cost < rows.band.lower[mine]
         low = mine[below]
         rows.lower[low] = np.maximum(rows.lower[low], root[below] ** 2)
         self._move_low(low, root[below], cost[below] - rows.band.lower[low])
-        self._move_high(mine[answered & ~below], cost[answered & ~below])
+        self._move_high(mine[~below], cost[~below])
         upper = rows.base.delta[mine]
-        told_no_nearer = answered & (upper == self._before[mine]) & (root >= self._first[mine])
-        closed = upper - rows.lower[mine] <= settings.check * upper
-        self._over[mine] = told_no_nearer | closed | ~answered
-        self._guess(mine[~self._over[mine]])
+        told_no_nearer = ~halving & (upper == self._before[mine]) & (root >= self._first[mine])
+        inside_ball = rows.reached.delta[mine] < (1 - settings.bisection.ball_slack) * root**2
+        gains_nothing = halving & np.isinf(upper) & inside_ball
+        nothing = np.where(halving, SAME_POINT, 0.0)
+        closed = rows.lower[mine] >= np.minimum((1 - settings.check) * upper, upper - nothing)
+        closed |= halving & (upper <= (1 + settings.narrow_bracket) * rows.highpoint_delta[mine])
+        self._over[mine] = told_no_nearer | gains_nothing | closed
+        self._guess(mine[~self._over[mine] & ~halving])
+        going = mine[~self._over[mine] & halving]
+        least, most = rows.lower[going], rows.base.delta[going]
+        self._root[going] = np.sqrt(np.where(np.isinf(most), 2 * least, (least + most) / 2))
 
     def _move_low(self, mine: Ints, root: Floats, missing: Floats) -> None:
         """Points below the band; where the low end moved twice running, the other end counts half."""

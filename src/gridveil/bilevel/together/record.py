@@ -18,7 +18,10 @@ from gridveil.solvers.batch.solver import host
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-STEPS = (StepKind.HIGHPOINT, StepKind.CUT, StepKind.POLISH, StepKind.POLISH, StepKind.ROOT, StepKind.VERIFICATION)
+STEPS = (
+    StepKind.HIGHPOINT, StepKind.CUT, StepKind.POLISH, StepKind.POLISH, StepKind.ROOT, StepKind.DOUBLING, StepKind.BISECTION,
+    StepKind.VERIFICATION,
+)  # fmt: skip
 """Names of the steps, by ``Doing``; the last is the verification."""
 _COLUMNS = ("radius", "delta", "proxy", "joint_cost", "cost", "seconds")
 

@@ -43,6 +43,8 @@ class Doing(IntEnum):
     POLISH_AGAIN = 3
     """The same cut, asking for more."""
     ROOT = 4
+    DOUBLING = 5
+    BISECTION = 6
 
 
 class StartAt(IntEnum):
@@ -62,11 +64,13 @@ class HandOver(IntEnum):
     NOISY_TOO_DEAR = 3
     """The high point is d̃ itself, but O(d̃) lies above the band."""
     NO_POINT = 4
-    """Neither cuts from below nor the first push have found a point in the band."""
+    """Neither cuts from below nor pushes to the end of what the band allows have found a point in it."""
     REFUSED = 5
     """A fresh solve found the best point outside the band."""
     SMALL_DEMAND = 6
     """The tolerance of a dispatch shrinks with so little demand."""
+    IN_DOUBT = 7
+    """The best point stayed away from the edge of the band, or O↑ cost more than the band allows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +165,8 @@ class AutoRows:
         """Whether the high point is d̃ itself; whether it is in the band."""
         self.rooted = np.zeros(n, bool)
         """Whether the root search has been made."""
+        self.halving = np.zeros(n, bool)
+        """Whether the row goes the way of Algorithm 1, as cuts have found no point in the band."""
         self.cuts, self.polishes, self.calls = (np.zeros(n, np.int64) for _ in range(3))
         self.share, self.extra = np.ones(n), np.zeros(n)
         self.aim, self.steepness = np.full(n, np.nan), np.full(n, np.nan)
@@ -168,7 +174,8 @@ class AutoRows:
         self.radius, self.lower = np.full(n, np.nan), np.zeros(n)
         """δ of the push under way, and below which there is nothing in the band, as far as O↑ tells."""
         self.highpoint_delta, self.highpoint_cost = np.full(n, np.nan), np.full(n, np.nan)
-        self.highpoint_demand, self.highpoint_raw = (power.xp.zeros((n, k)) for k in (power.n_d, power.n_joint))
+        sizes = (power.n_d, power.n_joint, power.n_dispatch)
+        self.highpoint_demand, self.highpoint_raw, self.highpoint_follower = (power.xp.zeros((n, k)) for k in sizes)
         self.cost, self.solution = np.full(n, np.nan), power.xp.zeros((n, power.n_dispatch))
         """O(d*), verified, and where it ended."""
         self.handed_over = np.full(n, int(HandOver.NONE))
@@ -183,4 +190,4 @@ class AutoRows:
 
 def bytes_per_row(power: PowerRows) -> int:
     """Memory that the state of a release takes."""
-    return 8 * (3 * power.n_joint + 3 * power.n_dispatch + 8 * power.n_d)
+    return 8 * (3 * power.n_joint + 4 * power.n_dispatch + 8 * power.n_d)

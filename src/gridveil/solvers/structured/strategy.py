@@ -84,8 +84,9 @@ def attempt(
 ) -> Attempt:
     """Run warm if possible, then cold with a free barrier parameter, then by way of the softened task.
 
-    A thorough attempt goes on: with a held barrier parameter, from where a run ended, and after restoration. ``near_enough``
-    is the independent check of a point at which a search for nearest data ran out of iterations.
+    A search for nearest data then goes on briefly from where that ended. A thorough attempt goes on: with a held barrier
+    parameter, from where a run ended, and after restoration. ``near_enough`` is the independent check of a point at which a
+    search for nearest data ran out of iterations.
     """
     # A joint problem is not convex: where it is not to be solved at any price, a stuck run is not taken elsewhere.
     retries = RETRIES if thorough or task.objective.name == COST else 0
@@ -105,8 +106,10 @@ def attempt(
         last = work.run_cold(free_mu, free=False)
     if last.status is not SolveStatus.CONVERGED:
         last = _softened(work)
-    if not thorough or last.status is SolveStatus.CONVERGED:
+    if last.status is SolveStatus.CONVERGED:
         return last
+    if not thorough:
+        return _resumed(work, last.point, 1, ITERATIONS_NEAR) if is_distance else last
     if task.objective.name == COST:
         last = work.run_cold(MU_HELD, free=False)
     if last.status is not SolveStatus.CONVERGED:
@@ -186,7 +189,7 @@ def _softened(work: _Work) -> Attempt:
     return work.run(task.data, *softened_start(grid.data, task.data, last.point))
 
 
-def _resumed(work: _Work, ended: Iterate, resumptions: int = RESUMPTIONS) -> Attempt:
+def _resumed(work: _Work, ended: Iterate, resumptions: int = RESUMPTIONS, limit: int = ITERATIONS_RESUMED) -> Attempt:
     """Start again where a run ended, ever closer to bounds, with multipliers of ordinary size.
 
     Where limits at both ends of a branch meet, multipliers grow without bound, and no direction is any good any more.
@@ -200,7 +203,7 @@ def _resumed(work: _Work, ended: Iterate, resumptions: int = RESUMPTIONS) -> Att
     for number, free in product(range(resumptions), (True, False)):
         push, mu = RESUMED_PUSH * RESUMED_NEXT**number, RESUMED_MU * RESUMED_NEXT**number
         start = moved_inside(work.grid.data, data, known, push, mu)
-        last = work.run(data, start, mu, free=free, limit=ITERATIONS_RESUMED)
+        last = work.run(data, start, mu, free=free, limit=limit)
         if last.status is SolveStatus.CONVERGED:
             break
     return last
