@@ -14,7 +14,14 @@ from gridveil.core.methods import Solver
 from gridveil.core.secret import SecretValues
 from gridveil.core.threads import in_turn
 from gridveil.privacy.curator import Curator, published_values
-from gridveil.sectors.power.profile import OperatingProfile, operating_profile, outage_severity, worst_lines
+from gridveil.sectors.power.profile import (
+    OperatingProfile,
+    _angles_by_kernel,
+    _angles_by_scipy,
+    operating_profile,
+    outage_severity,
+    worst_lines,
+)
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.service import fidelity, publish
 from gridveil.service.account import NoAccount
@@ -74,6 +81,18 @@ def test_severity_is_that_of_a_network_without_the_line(solved):
         angle = np.linalg.pinv(inside) @ moved
         active = flow.real + grid.reactance_susceptance * (incidence @ angle)
         assert severity == pytest.approx(np.max((np.hypot(active, flow.imag) / grid.rate)[kept]), rel=1e-6)
+
+
+def test_both_solvers_of_the_dc_law_agree_where_reactances_have_both_signs(solved):
+    case, *_ = solved
+    grid = case.network.grid
+    signs = np.where(np.arange(len(grid.from_bus)) % 7 == 3, -1.0, 1.0)
+    mixed = replace(grid, reactance_susceptance=signs * grid.reactance_susceptance)
+    injection = np.random.default_rng(1).normal(size=(grid.n_bus, 3))
+    grounded = np.isin(np.arange(grid.n_bus), grid.reference)
+    for one in (grid, mixed):
+        kernel, pivoted = (angles(one, injection, grounded) for angles in (_angles_by_kernel, _angles_by_scipy))
+        assert kernel == pytest.approx(pivoted, rel=1e-8, abs=1e-9)
 
 
 def test_jaccard_and_ranks():
