@@ -10,9 +10,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from gridveil.core.band import Tolerance
-from gridveil.core.methods import Solver
 from gridveil.core.secret import SecretValues
-from gridveil.core.threads import in_turn
 from gridveil.privacy.curator import Curator, published_values
 from gridveil.sectors.power.profile import (
     OperatingProfile,
@@ -157,14 +155,13 @@ def test_a_comparison_that_fails_at_the_truth_does_not_show_outside(cli, tmp_pat
     assert "4321" not in found.err + found.out and (tmp_path / "out" / "curator" / "report.html").is_file()
 
 
-@pytest.mark.parametrize("solver, at_once", [("structured", True), ("ipopt", False)])
-def test_ipopt_is_never_called_by_two_threads(solver, at_once, monkeypatch):
-    """Its linear algebra does not bear that, and the process would end as the truth has it."""
-    used = []
-    for name in ("side_by_side", "in_turn"):
-        monkeypatch.setattr(
-            fidelity, name, lambda first, second, name=name: (used.append(name), in_turn(first, second))[1]
-        )
-    release = make_release(load_case("veil9"), replace(SETTINGS, solver=Solver(solver)), NoAccount())
-    assert release.fidelity is not None
-    assert used == ["side_by_side" if at_once else "in_turn"]
+def test_the_truth_is_solved_once_and_alone(monkeypatch):
+    """After all that is public, and never beside it: Ipopt bears one caller, and time could tell."""
+    order = []
+    for owner, name in ((Curator, "optimum"), (fidelity, "public_profiles")):
+        work = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a, work=work, name=name, **k: (work(*a, **k), order.append(name))[0])
+    release = make_release(load_case("veil9"), SETTINGS, NoAccount())
+    assert release.fidelity is not None and release.curator.optimum.converged
+    assert release.fidelity.reference.cost == release.curator.optimum.cost
+    assert order == ["public_profiles", "optimum"]

@@ -161,7 +161,7 @@ def _pages(case: Case, out: Path, source: str, ledger: Ledger | None) -> Pages:
         from gridveil.sectors.registry import read_places
         from gridveil.service.publish import CURATOR
 
-        return write_curator_page(made, case, out / CURATOR, ledger=ledger, places=read_places(source))
+        return write_curator_page(made, out / CURATOR, ledger=ledger, places=read_places(source))
 
     # The report compares operating points of one network; of a case with further secrets the tables tell more.
     return Pages(card=card, report=None if case.field.parts else report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,12 @@ class EqualNumber:
 
 def numbers_from_secret(case: Case) -> list[str]:
     """Name each public number that equals a secret value or a total of them, coincidences apart. For the curator only."""
-    return [f"{one.column}, row {one.row}: equals {one.meaning}" for one in equal_numbers(case) if not one.coincidence]
+    return in_words(equal_numbers(case))
+
+
+def in_words(equal: Sequence[EqualNumber]) -> list[str]:
+    """Name numbers that equal a secret value or a total, coincidences apart. For the curator only."""
+    return [f"{one.column}, row {one.row}: equals {one.meaning}" for one in equal if not one.coincidence]
 
 
 def equal_numbers(case: Case) -> tuple[EqualNumber, ...]:

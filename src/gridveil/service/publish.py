@@ -21,7 +21,7 @@ import yaml
 from gridveil.core.errors import InputError
 from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.curator import Curator
-from gridveil.privacy.limits import numbers_from_secret
+from gridveil.privacy.limits import in_words
 from gridveil.privacy.noisy import Draw
 from gridveil.privacy.secret_leaks import secret_leaks
 from gridveil.sectors.case import Case
@@ -179,7 +179,9 @@ def _write_curator(release: Release, case: Case, folder: Path) -> None:
     made, curator = release.public, release.curator.curator
     report = {
         "warning": "contains true values: do not share",
-        "public_numbers_that_equal_a_secret": secret_leaks(case) if case.field.parts else numbers_from_secret(case),
+        "public_numbers_that_equal_a_secret": secret_leaks(case)
+        if case.field.parts
+        else in_words(release.curator.equal_numbers),
     }
     (folder / "report.json").write_text(json.dumps(report | summary(release, with_fidelity=True), indent=2) + "\n")
     if curator.field.parts:

@@ -22,6 +22,7 @@ from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.kept import KeptSource
 from gridveil.privacy.curator import Comparison, Curator, CuratorSolution
+from gridveil.privacy.limits import EqualNumber
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case
 from gridveil.sectors.registry import sector_of
@@ -38,7 +39,7 @@ from gridveil.service.settings import ReleaseSettings
 from gridveil.service.target import Aim, aim, band_around, retreats
 
 if TYPE_CHECKING:
-    from gridveil.service.fidelity import Fidelity
+    from gridveil.service.fidelity import Fidelity, PublicProfiles
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,6 +75,13 @@ class PublicRelease:
         model = self.prepared.model
         return certify(model, model.layout.to_program(self.draw.noisy.values), self.target, self.released.result)
 
+    @cached_property
+    def profiles(self) -> PublicProfiles | None:
+        """What one reads off the optima of released, noisy and high-point demands; None for networks without such profiles."""
+        from gridveil.service.fidelity import public_profiles
+
+        return public_profiles(self)
+
     @property
     def values(self) -> NDArray[Any]:
         """d*: one value per participant, per unit."""
@@ -97,6 +105,11 @@ class CuratorRecord:
     def optimum(self) -> CuratorSolution:
         """O(d°), found when it is first asked for: after everything public is complete."""
         return self.curator.optimum(solver=self.solver)
+
+    @cached_property
+    def equal_numbers(self) -> tuple[EqualNumber, ...]:
+        """Public numbers that equal a true value, found when they are first asked for, as the optimum is."""
+        return self.curator.equal_numbers()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
