@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -115,15 +115,19 @@ def publish(
     made = replace(release.public, publication=publication)
     name = PUBLIC if not made.simulation or simulation_as_public else SIMULATION
     folder.mkdir(parents=True, exist_ok=True)
+    keep_draw(made.draw, release.curator.curator, folder)
+    made = made.certificate_begun()
     with tempfile.TemporaryDirectory(dir=folder, prefix=STAGING) as staging:
         staged = Path(staging) / name
         staged.mkdir()
         made = _write_public(made, staged, card_page)
         shutil.move(str(staged), str(folder / name))
     release = replace(release, public=made)
-    keep_draw(made.draw, release.curator.curator, folder)
     (folder / CURATOR / BEGUN_FILE).unlink(missing_ok=True)
     published(folder / name)
+    if made.distance_ahead is not None:
+        with suppress(Exception):  # what fails here fails again, and is told, where it is needed
+            _ = made.profiles  # beside the certificate, as nothing that follows upon the truth may be
     write_yaml(folder / name / CERTIFICATE_FILE, asdict(made.certificate))
     # Once more, with the hash of the certificate; a page that could not be made is not tried again.
     write_card(folder / name, card(made), card_page if (folder / name / CARD_PAGE).is_file() else None)
