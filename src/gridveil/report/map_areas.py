@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +44,19 @@ class Areas:
 
 def find_areas(n: int, start: Ints, end: Ints, position: Floats | None = None) -> Areas:
     """Cut a network into areas and lay it out; with ``position`` (n × 2), nodes stay there and discs stand at their means."""
+    if position is None:
+        return _laid_out(n, start.astype(np.int64).tobytes(), end.astype(np.int64).tobytes())
     graph = DrawnGraph.of(n, start, end)
-    member = _partition(graph, int(np.clip(round(math.sqrt(n)), FEWEST, MOST)))
-    radius = SPACING * np.sqrt(np.bincount(member)) + 1.0
-    if position is not None:
-        centre = np.column_stack([np.bincount(member, side) for side in position.T]) / np.bincount(member)[:, None]
-        return Areas(member=member, position=position, centre=centre, radius=_fitting(centre, radius))
+    member, radius = _parted(graph)
+    centre = np.column_stack([np.bincount(member, side) for side in position.T]) / np.bincount(member)[:, None]
+    return Areas(member=member, position=position, centre=centre, radius=_fitting(centre, radius))
+
+
+@lru_cache(maxsize=1)  # so that it can be asked for ahead
+def _laid_out(n: int, starts: bytes, ends: bytes) -> Areas:
+    start, end = np.frombuffer(starts, np.int64), np.frombuffer(ends, np.int64)
+    graph = DrawnGraph.of(n, start, end)
+    member, radius = _parted(graph)
     ties = member[start] != member[end]
     tie_start, tie_end = member[start[ties]], member[end[ties]]
     centre = _apart(graph_layout(len(radius), tie_start, tie_end), tie_start, tie_end, radius)
@@ -60,6 +68,12 @@ def find_areas(n: int, start: Ints, end: Ints, position: Floats | None = None) -
         reach = float(np.max(np.hypot(*turned.T), initial=0.0)) or 1.0
         placed[nodes] = centre[area] + turned * (FILL * radius[area] / reach)
     return Areas(member=member, position=placed, centre=centre, radius=radius)
+
+
+def _parted(graph: DrawnGraph) -> tuple[Ints, Floats]:
+    """The area of each node, and the radius of each area's disc."""
+    member = _partition(graph, int(np.clip(round(math.sqrt(len(graph))), FEWEST, MOST)))
+    return member, SPACING * np.sqrt(np.bincount(member)) + 1.0
 
 
 def _partition(graph: DrawnGraph, count: int) -> Ints:
