@@ -27,7 +27,7 @@ NOT_FOR_THE_PUBLIC_FOLDER = (
     "scipy.linalg", "scipy.sparse", "scipy.spatial", "scipy.special", "scipy.stats",
 )  # fmt: skip
 # … and those that nothing needs, report and certificate included.
-NOT_AT_ALL = ("dask", "distributed", "matplotlib", "opendp", "pandas", "pyarrow", "pydantic", "scipy.stats")
+NOT_AT_ALL = tuple(name for name in NOT_FOR_THE_PUBLIC_FOLDER if name not in {"clarabel", "rich"})
 WATCHED = """
 import json, os, sys
 from gridveil.cli import main, single_release

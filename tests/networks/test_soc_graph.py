@@ -173,7 +173,7 @@ def value_of(lowered, solution, demand, *, sign=1.0, project=True):
     if not project:
         layout = Unprojected(layout.n_zero, layout.n_nonnegative, layout.families)
     z = sign * program_multipliers(lowered, solution, model, rows, layout)
-    return model.program.safe_value((-rows.matrix).tocsc(), rows.constant, z)
+    return model.program.safe_value(rows, z)
 
 
 class Unprojected(ConeLayout):

@@ -117,10 +117,9 @@ def test_every_weight_and_all_multipliers_give_a_bound():
         rows, layout = weighed.program.stacked()
         z = program_multipliers(low, trial.solution, weighed, rows, layout)
         spoiled = layout.into_dual_cone(z * (1 + 0.01 * rng.normal(size=z.shape)))
-        matrix = -rows.matrix.tocsc()
-        values.append(weighed.program.safe_value(matrix, rows.constant, z))
+        values.append(weighed.program.safe_value(rows, z))
         assert values[-1] == pytest.approx(trial.value, rel=1e-5, abs=1e-6)
-        assert weighed.program.safe_value(matrix, rows.constant, spoiled) <= values[-1] + 1e-9
+        assert weighed.program.safe_value(rows, spoiled) <= values[-1] + 1e-9
     assert max(values) <= result.highpoint.delta
     assert 0 < max(values) > values[0] and max(values) > values[-1]  # in between, as g is concave
 

@@ -48,7 +48,7 @@ def pages(tmp_path_factory):
             case = load_case(name)
             release = make_release(case, SETTINGS, NoAccount())
             made[name] = folder / f"{name}-report.html", folder / f"{name}-card.html"
-            made[name][0].write_text(curator_page(release, case, ledger=None, places=Places()))
+            made[name][0].write_text(curator_page(release, ledger=None, places=Places()))
             made[name][1].write_text(card_page(card(release.public)))
         return made[name]
 
@@ -186,7 +186,7 @@ def test_a_name_that_is_a_script_stays_a_name(browser, tmp_path):
     junction = replace(network.junction, id=tuple(f"{NASTY}{name}" for name in network.junction.id))
     named = replace(case, name=NASTY, network=replace(network, junction=junction))
     page = tmp_path / "nasty.html"
-    page.write_text(curator_page(make_release(named, SETTINGS, NoAccount()), named, ledger=None, places=Places()))
+    page.write_text(curator_page(make_release(named, SETTINGS, NoAccount()), ledger=None, places=Places()))
     with browser_tab(page, browser=browser) as tab:
         assert tab.click_everything() > 30
         tab.page.locator("[data-zoom=reset]").click()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse.csgraph import connected_components
 
-from gridveil.report.layout import adjacency_of
+from gridveil.report.drawn_graph import DrawnGraph
 from gridveil.report.map_areas import GAP, LARGEST, find_areas
 
 
@@ -27,12 +26,12 @@ def mesh():
 
 def test_every_area_is_connected_and_none_is_much_larger_than_the_rest(mesh):
     n, start, end, areas = mesh
-    graph = adjacency_of(n, start, end)
+    graph = DrawnGraph.of(n, start, end)
     size = np.bincount(areas.member)
     assert len(areas.member) == n and size.min() >= 1 and 20 <= len(areas) <= 60
     for area in range(len(areas)):
         nodes = np.flatnonzero(areas.member == area)
-        assert connected_components(graph[nodes][:, nodes], directed=False)[0] == 1
+        assert len(graph.among(nodes).islands()) == 1
     assert size.max() <= 1.5 * LARGEST * size.mean()
 
 

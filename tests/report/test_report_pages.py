@@ -55,7 +55,7 @@ def release(case) -> Release:
 
 @pytest.fixture(scope="module")
 def page(release, case) -> str:
-    return curator_page(release, case, ledger=None, places=Places())
+    return curator_page(release, ledger=None, places=Places())
 
 
 class Elements(HTMLParser):
@@ -87,7 +87,7 @@ def test_the_report_warns_in_every_section(page):
 
 
 def test_the_same_release_gives_the_same_page(release, case, page, tmp_path):
-    assert write_curator_page(release, case, tmp_path).read_text() == page
+    assert write_curator_page(release, tmp_path).read_text() == page
 
 
 def test_the_report_shows_true_and_released_demands_and_both_costs(release, case, page):
@@ -128,7 +128,7 @@ def test_names_from_files_are_only_ever_text(release, case, kind):
         made, places = make_release(case, settings, NoAccount()), Places()
     prepared = replace(made.public.prepared, public=replace(made.public.case, name=NASTY))
     made = replace(made, public=replace(made.public, prepared=prepared))
-    page = curator_page(made, case, ledger=None, places=places)
+    page = curator_page(made, ledger=None, places=places)
     elements = Elements(page)
     assert page.count("&lt;img src=x") > 20
     assert not [tag for tag, _ in elements.found if tag == "img"]
@@ -168,7 +168,7 @@ def test_equal_noisy_demands_give_equal_public_folders_with_their_page(tmp_path)
         publish(made, one, tmp_path / name, simulation_as_public=False, card_page=card_page)
         public = tmp_path / name / "public"
         folders.append({path.name: path.read_bytes() for path in sorted(public.rglob("*")) if path.is_file()})
-        reports.append(curator_page(made, one, ledger=None, places=Places()))
+        reports.append(curator_page(made, ledger=None, places=Places()))
     assert {"network.m", "card.yaml", "card.html", "registry.yaml", "certificate.yaml", "release.md"} <= set(folders[0])
     assert folders[0] == folders[1] and reports[0] != reports[1]
 
@@ -210,7 +210,7 @@ def test_a_network_whose_true_optimum_is_unknown_still_gets_its_page(release, ca
     failed = replace(solved, status=Status.FAILED, x=np.full_like(solved.x, np.nan), cost=np.nan)
     monkeypatch.setattr(Curator, "optimum", lambda *_, **__: failed)
     unsolved = replace(release, curator=replace(release.curator))  # a record that has not found the optimum yet
-    assert "could not be solved" in curator_page(unsolved, case, ledger=None, places=Places())
+    assert "could not be solved" in curator_page(unsolved, ledger=None, places=Places())
 
 
 def test_the_card_page_shows_publisher_hashes_kept_numbers_and_secrets(release):

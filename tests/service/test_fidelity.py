@@ -10,11 +10,16 @@ import pytest
 from scipy.stats import spearmanr
 
 from gridveil.core.band import Tolerance
-from gridveil.core.methods import Solver
 from gridveil.core.secret import SecretValues
-from gridveil.core.threads import in_turn
 from gridveil.privacy.curator import Curator, published_values
-from gridveil.sectors.power.profile import OperatingProfile, operating_profile, outage_severity, worst_lines
+from gridveil.sectors.power.profile import (
+    OperatingProfile,
+    _angles_by_kernel,
+    _angles_by_scipy,
+    operating_profile,
+    outage_severity,
+    worst_lines,
+)
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.service import fidelity, publish
 from gridveil.service.account import NoAccount
@@ -74,6 +79,18 @@ def test_severity_is_that_of_a_network_without_the_line(solved):
         angle = np.linalg.pinv(inside) @ moved
         active = flow.real + grid.reactance_susceptance * (incidence @ angle)
         assert severity == pytest.approx(np.max((np.hypot(active, flow.imag) / grid.rate)[kept]), rel=1e-6)
+
+
+def test_both_solvers_of_the_dc_law_agree_where_reactances_have_both_signs(solved):
+    case, *_ = solved
+    grid = case.network.grid
+    signs = np.where(np.arange(len(grid.from_bus)) % 7 == 3, -1.0, 1.0)
+    mixed = replace(grid, reactance_susceptance=signs * grid.reactance_susceptance)
+    injection = np.random.default_rng(1).normal(size=(grid.n_bus, 3))
+    grounded = np.isin(np.arange(grid.n_bus), grid.reference)
+    for one in (grid, mixed):
+        kernel, pivoted = (angles(one, injection, grounded) for angles in (_angles_by_kernel, _angles_by_scipy))
+        assert kernel == pytest.approx(pivoted, rel=1e-8, abs=1e-9)
 
 
 def test_jaccard_and_ranks():
@@ -138,14 +155,13 @@ def test_a_comparison_that_fails_at_the_truth_does_not_show_outside(cli, tmp_pat
     assert "4321" not in found.err + found.out and (tmp_path / "out" / "curator" / "report.html").is_file()
 
 
-@pytest.mark.parametrize("solver, at_once", [("structured", True), ("ipopt", False)])
-def test_ipopt_is_never_called_by_two_threads(solver, at_once, monkeypatch):
-    """Its linear algebra does not bear that, and the process would end as the truth has it."""
-    used = []
-    for name in ("side_by_side", "in_turn"):
-        monkeypatch.setattr(
-            fidelity, name, lambda first, second, name=name: (used.append(name), in_turn(first, second))[1]
-        )
-    release = make_release(load_case("veil9"), replace(SETTINGS, solver=Solver(solver)), NoAccount())
-    assert release.fidelity is not None
-    assert used == ["side_by_side" if at_once else "in_turn"]
+def test_the_truth_is_solved_once_and_alone(monkeypatch):
+    """After all that is public, and never beside it: Ipopt bears one caller, and time could tell."""
+    order = []
+    for owner, name in ((Curator, "optimum"), (fidelity, "public_profiles")):
+        work = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a, work=work, name=name, **k: (work(*a, **k), order.append(name))[0])
+    release = make_release(load_case("veil9"), SETTINGS, NoAccount())
+    assert release.fidelity is not None and release.curator.optimum.converged
+    assert release.fidelity.reference.cost == release.curator.optimum.cost
+    assert order == ["public_profiles", "optimum"]

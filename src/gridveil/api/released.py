@@ -200,7 +200,7 @@ class ReleaseResult:
 
     def _write_report(self, folder: Path) -> Path:
         places = None if self._source is None else read_places(self._source)
-        return write_curator_page(self._release, self._case, folder, ledger=self._ledger, places=places)
+        return write_curator_page(self._release, folder, ledger=self._ledger, places=places)
 
     @property
     def _title(self) -> str:

@@ -24,7 +24,6 @@ from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
 from gridveil.report.card_page import card_page
 from gridveil.report.curator_page import write_curator_page
-from gridveil.sectors.case import Case
 from gridveil.sectors.registry import read_places
 from gridveil.service.account import LedgerAccount
 from gridveil.service.begun import BegunRelease, was_begun
@@ -193,7 +192,7 @@ def finish_release(stored: StoredRelease, *, stage: Callable[[str], None]) -> No
             settings,
             LedgerAccount(ledger),
             BegunRelease(folder, curator, settings, ledger),
-            _pages(case, request.source, folder, ledger),
+            _pages(request.source, folder, ledger),
             Listener(stage=stage, warn=stage),
             reuse=draw,
             publication=request.publication(),
@@ -202,10 +201,10 @@ def finish_release(stored: StoredRelease, *, stage: Callable[[str], None]) -> No
         stage("complete")
 
 
-def _pages(case: Case, source: str, folder: Path, ledger: Ledger) -> Pages:
+def _pages(source: str, folder: Path, ledger: Ledger) -> Pages:
     return Pages(
         card=card_page,
-        report=lambda made: write_curator_page(made, case, folder / CURATOR, ledger=ledger, places=read_places(source)),
+        report=lambda made: write_curator_page(made, folder / CURATOR, ledger=ledger, places=read_places(source)),
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.result import BilevelResult
 from gridveil.core.band import CostTarget
-from gridveil.core.threads import side_by_side
+from gridveil.core.threads import Ahead
 from gridveil.sectors.model import Model
 
 Vector = NDArray[np.float64]
@@ -38,8 +38,17 @@ class Certificate:
     gap: float | None
 
 
-def certify(model: Model, noisy: Vector, target: CostTarget, result: BilevelResult) -> Certificate:
-    """Bound cost and distance of a verified result. ``noisy`` is the program's d̃."""
+def certify(
+    model: Model,
+    noisy: Vector,
+    target: CostTarget,
+    result: BilevelResult,
+    distance_ahead: Ahead[float | None] | None = None,
+) -> Certificate:
+    """Bound cost and distance of a verified result. ``noisy`` is the program's d̃.
+
+    ``distance_ahead``: the bound on the distance, where that was begun before.
+    """
     local_bound = result.highpoint.delta if result.highpoint else None
     relaxation = model.relaxation
     if relaxation is None or result.d is None:
@@ -52,9 +61,12 @@ def certify(model: Model, noisy: Vector, target: CostTarget, result: BilevelResu
             gap=None,
         )
     released = result.d
-    distance, cost = side_by_side(
-        lambda: _distance_bound(model, noisy, target, result), lambda: relaxation.cost_bound(released).value
-    )
+    begun = distance_ahead or Ahead(lambda: distance_bound(model, noisy, target, result))
+    try:
+        cost = relaxation.cost_bound(released).value
+    finally:
+        begun.wait()
+    distance = begun.answer()
     proved = cost is not None and cost >= target.lower
     return Certificate(
         band=GLOBAL if proved else LOCAL,
@@ -66,8 +78,10 @@ def certify(model: Model, noisy: Vector, target: CostTarget, result: BilevelResu
     )
 
 
-def _distance_bound(model: Model, noisy: Vector, target: CostTarget, result: BilevelResult) -> float | None:
-    """No bound exceeds the distance of the high point, so where that is next to nothing, zero says it all."""
+def distance_bound(model: Model, noisy: Vector, target: CostTarget, result: BilevelResult) -> float | None:
+    """Bound the squared distance of any release from below.
+
+    No bound exceeds the distance of the high point, so where that is next to nothing, zero says it all."""
     program = model.program
     reached = result.highpoint.delta if result.highpoint else None
     if model.relaxation is None or (reached is not None and reached <= NOTHING * result.delta):

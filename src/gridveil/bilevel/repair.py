@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.methods import method_named
 from gridveil.bilevel.result import BilevelResult, Ending, HighPointResult
+from gridveil.bilevel.together.offer import OffersReleases
 from gridveil.core.band import CostTarget
 from gridveil.core.deadline import OutOfTimeError
 from gridveil.core.errors import NoReleaseError
@@ -18,6 +19,7 @@ from gridveil.privacy.noisy import NoisyData
 from gridveil.sectors.model import DataLayout
 from gridveil.solvers.backend import Backend
 from gridveil.solvers.checks import CheckedCost
+from gridveil.solvers.flat_ahead import working_ahead
 from gridveil.solvers.solves import Solves
 
 Vector = NDArray[np.float64]
@@ -77,6 +79,8 @@ def _checked_result(
 
     Of the results whose cheapest optimum lies in the band, one with all optima there is kept, else the first.
     """
+    if not isinstance(backend, OffersReleases):  # which counts the threads that ask
+        backend = working_ahead(backend)
     solves, band = Solves(backend), target
     kept: tuple[BilevelResult, CheckedCost] | None = None
     refused: CheckedCost | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import traceback
 import warnings
@@ -33,6 +34,10 @@ from gridveil.core.extras import told_of
 BUG = 1
 WIDEST_HELP = 110  # columns
 PACKAGE = Path(gridveil.__file__).parent
+TURN = 5e-4
+"""Seconds until a thread that waits for the interpreter gets it: work begun ahead asks for it now and then, between kernels."""
+SELDOM = (50_000, 20, 20)
+"""When Python looks for cycles to free: imports and tables make many objects and few cycles, and each look takes a while."""
 
 app = typer.Typer(
     cls=QuickGroup,
@@ -79,6 +84,8 @@ def main() -> None:
     """Run the command line; an error becomes one line on standard error and an exit code, with --json an object as well."""
     set_output_mode(OutputMode())
     _quieten_libraries()
+    gc.set_threshold(*SELDOM)
+    sys.setswitchinterval(TURN)
     as_json = "--json" in sys.argv[1:]
     try:
         code = app(standalone_mode=not as_json)

@@ -54,7 +54,7 @@ def release_table(
     publication: Publication,
 ) -> None:
     """Release every hour of a table; a command that was stopped goes on with the draws in its folder."""
-    from gridveil.core.parallel import all_cores
+    from gridveil.core.threads import all_cores
     from gridveil.privacy.series_curator import SeriesCurator
     from gridveil.sectors.series_table import named_series
     from gridveil.service.account import LedgerAccount, NoAccount

@@ -161,7 +161,13 @@ def _pages(case: Case, out: Path, source: str, ledger: Ledger | None) -> Pages:
         from gridveil.sectors.registry import read_places
         from gridveil.service.publish import CURATOR
 
-        return write_curator_page(made, case, out / CURATOR, ledger=ledger, places=read_places(source))
+        return write_curator_page(made, out / CURATOR, ledger=ledger, places=read_places(source))
+
+    def ahead() -> None:
+        from gridveil.report.network_map import lay_out_ahead
+        from gridveil.sectors.registry import sector_of
+
+        lay_out_ahead(sector_of(case.network).graph(case.network))
 
     # The report compares operating points of one network; of a case with further secrets the tables tell more.
-    return Pages(card=card, report=None if case.field.parts else report)
+    return Pages(card=card) if case.field.parts else Pages(card=card, report=report, ahead=ahead)

@@ -142,7 +142,7 @@ def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, st
         return
     if scheduler is not None:
         raise InputError("--scheduler requires --engine dask; add it or omit --scheduler")
-    from gridveil.core.parallel import all_cores
+    from gridveil.core.threads import all_cores
     from gridveil.study.engine_local import LocalEngine
 
     _compile_once(study)

@@ -53,11 +53,6 @@ def failure_of(error: Exception) -> Failure:
     return Failure(str(error) if isinstance(error, GridveilError) else f"unexpected {type(error).__name__}")
 
 
-def all_cores() -> int:
-    """Number of cores available to this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-
-
 class StateKeeper(Generic[Key, State]):
     """The states of the last few keys, each built when it is first needed. A build that failed is remembered too."""
 

@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextvars import copy_context
 from threading import Thread
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 First = TypeVar("First")
 Second = TypeVar("Second")
+Found = TypeVar("Found")
+
+
+class Ahead(Generic[Found]):
+    """Work begun in a thread of its own, under the caller's time limit, before its answer is asked for.
+
+    A program that ends does not wait for it.
+    """
+
+    def __init__(self, work: Callable[[], Found]) -> None:
+        self._answers: list[Found] = []
+        self._errors: list[BaseException] = []
+        context = copy_context()
+
+        def run() -> None:
+            try:
+                self._answers.append(context.run(work))
+            except BaseException as error:
+                self._errors.append(error)
+
+        self._thread = Thread(target=run, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until it has ended, in whatever way."""
+        self._thread.join()
+
+    def answer(self) -> Found:
+        """Wait for the answer; what the work raised is raised here."""
+        self.wait()
+        if self._errors:
+            raise self._errors[0]
+        return self._answers[0]
 
 
 def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
@@ -16,27 +50,14 @@ def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tu
 
     Neither may work on what must not depend on the truth while the other works on the truth: they share processor time.
     """
-    answers: list[First] = []
-    errors: list[BaseException] = []
-    context = copy_context()
-
-    def work() -> None:
-        try:
-            answers.append(context.run(first))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = Thread(target=work)
-    thread.start()
+    begun = Ahead(first)
     try:
         found = second()
     finally:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return answers[0], found
+        begun.wait()
+    return begun.answer(), found
 
 
-def in_turn(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-    """Do one after the other, for work that cannot run side by side."""
-    return first(), second()
+def all_cores() -> int:
+    """Number of cores available to this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)

@@ -21,6 +21,7 @@ from gridveil.core.choices import Formulation
 from gridveil.core.errors import InputError
 from gridveil.core.secret import SecretField
 from gridveil.privacy.group_sums import GroupSums
+from gridveil.privacy.limits import EqualNumber, equal_numbers
 from gridveil.privacy.mechanisms.lattice import LatticeMechanism
 from gridveil.privacy.mechanisms.mechanism import Mechanism
 from gridveil.privacy.mechanisms.scalar_laplace import ScalarLaplace
@@ -29,9 +30,8 @@ from gridveil.privacy.weighted_sum import WeightedSum
 from gridveil.programs import Status
 from gridveil.sectors.case import Case
 from gridveil.sectors.power.case import power_network
-from gridveil.sectors.power.profile import OperatingProfile
+from gridveil.sectors.power.profile import OperatingProfile, operating_profile, unsolved_profile
 from gridveil.sectors.registry import build_model
-from gridveil.solvers.profiles import profile_at
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
 
@@ -157,13 +157,19 @@ class Curator:
 
         write_solved_case(network, self.__case.values.reveal(), formulation, solution.x, path, title=title)
 
-    def profile(self, *, solver: str = "structured", outages: tuple[int, ...] = ()) -> OperatingProfile:
-        """What one reads off O(d°) of a power network, by a solver that nobody else uses. Never to be published."""
+    def profile(self, optimum: CuratorSolution, *, outages: tuple[int, ...] = ()) -> OperatingProfile:
+        """What one reads off O(d°) of a power network, which is known. Never to be published."""
         network, model = power_network(self.__case), build_model(self.__case.network)
         if network is None:
             raise InputError(f"a {model.kind} network has no profile of prices and lines")
         d = model.layout.to_program(self.__case.values.reveal())
-        return profile_at(backend_for(model, solver), network, d, outages=outages)
+        if not optimum.converged or not len(optimum.prices):
+            return unsolved_profile(network, d)
+        return operating_profile(network, optimum.x, d, optimum.prices, optimum.cost, outages)
+
+    def equal_numbers(self) -> tuple[EqualNumber, ...]:
+        """Public numbers that equal a true value or a total of them. Never to be published."""
+        return equal_numbers(self.__case)
 
     def distance(self, values: NDArray[Any]) -> float:
         """‖values − d°‖/‖d°‖; NaN if d° is zero. Never to be published."""

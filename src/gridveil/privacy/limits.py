@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,12 @@ class EqualNumber:
 
 def numbers_from_secret(case: Case) -> list[str]:
     """Name each public number that equals a secret value or a total of them, coincidences apart. For the curator only."""
-    return [f"{one.column}, row {one.row}: equals {one.meaning}" for one in equal_numbers(case) if not one.coincidence]
+    return in_words(equal_numbers(case))
+
+
+def in_words(equal: Sequence[EqualNumber]) -> list[str]:
+    """Name numbers that equal a secret value or a total, coincidences apart. For the curator only."""
+    return [f"{one.column}, row {one.row}: equals {one.meaning}" for one in equal if not one.coincidence]
 
 
 def equal_numbers(case: Case) -> tuple[EqualNumber, ...]:
@@ -51,15 +57,17 @@ def equal_numbers(case: Case) -> tuple[EqualNumber, ...]:
         quantities |= {"a site's reactive demand": truth.imag, "a site's apparent demand": np.abs(truth)}
         quantities |= {"the total reactive demand": np.array([truth.imag.sum()])}
     columns = sector_of(case.network).revealing_numbers(case.network)
+    secret = {meaning: _Decades(np.abs(demands) * base) for meaning, demands in quantities.items()}
     found: list[EqualNumber] = []
     for column, values in columns.items():
+        public = _Decades(np.abs(values) * base)
         for meaning, demands in quantities.items():
             sites = len(demands) == len(field) and not meaning.startswith("the total")
             matches = [
                 (row, site, abs(float(demands[site])) * base, _digits(abs(float(demands[site])) * base))
                 for row, site in _equal(np.abs(values), np.abs(demands))
             ]
-            chance = _by_chance(np.abs(values) * base, np.abs(demands) * base, matches)
+            chance = _by_chance(public, secret[meaning], matches)
             found += [
                 EqualNumber(
                     column=column,
@@ -87,32 +95,40 @@ def _equal(values: Floats, demands: Floats) -> Iterator[tuple[int, int]]:
     order = np.argsort(demands, kind="stable")
     ordered = demands[order]
     first = np.searchsorted(ordered, values * (1 - RELATIVE))
-    for row in np.flatnonzero(np.isfinite(values) & (values > 0) & (first < len(ordered))):
-        if abs(ordered[first[row]] - values[row]) <= RELATIVE * values[row]:
-            yield int(row), int(order[first[row]])
+    rows = np.flatnonzero(np.isfinite(values) & (values > 0) & (first < len(ordered)))
+    rows = rows[np.abs(ordered[first[rows]] - values[rows]) <= RELATIVE * values[rows]]
+    yield from zip(rows.tolist(), order[first[rows]].tolist(), strict=True)
 
 
-def _by_chance(values: Floats, demands: Floats, matches: list[tuple[int, int, float, int]]) -> set[int]:
+@dataclass(frozen=True, eq=False)
+class _Decades:
+    """Numbers, sorted by decade once: each column meets several secrets, and each secret all columns."""
+
+    numbers: Floats
+
+    @cached_property
+    def digits(self) -> dict[int, list[int]]:
+        """Digits of the distinct positive numbers, by decade."""
+        found: dict[int, list[int]] = {}
+        for value in np.unique(self.numbers[np.isfinite(self.numbers) & (self.numbers > 0)]).tolist():
+            found.setdefault(math.floor(math.log10(value)), []).append(_digits(value))
+        return found
+
+
+def _by_chance(public: _Decades, secret: _Decades, matches: list[tuple[int, int, float, int]]) -> set[int]:
     """Digits at which chance explains the matches of a column: numbers of k digits fall on 9·10^(k−1) marks a decade."""
     if not matches:
         return set()
-    public, secret = _by_decade(values), _by_decade(demands)
     chance = set()
     for digits in {digits for *_, digits in matches}:
         seen = {value for *_, value, k in matches if k == digits}
         marks = 9 * 10 ** (digits - 1)
         expected = sum(
-            sum(k <= digits for k in public[decade]) * sum(k <= digits for k in secret.get(decade, ())) / marks
-            for decade in public
+            sum(k <= digits for k in public.digits[decade])
+            * sum(k <= digits for k in secret.digits.get(decade, ()))
+            / marks
+            for decade in public.digits
         )
         if expected >= CHANCE * len(seen):
             chance.add(digits)
     return chance
-
-
-def _by_decade(numbers: Floats) -> dict[int, list[int]]:
-    """Digits of the distinct positive numbers, by decade."""
-    found: dict[int, list[int]] = {}
-    for value in np.unique(numbers[np.isfinite(numbers) & (numbers > 0)]).tolist():
-        found.setdefault(math.floor(math.log10(value)), []).append(_digits(value))
-    return found

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.lazy import lazy_module
+from gridveil.programs.sparse_rows import SparseRows
 
 if TYPE_CHECKING:
     import clarabel
@@ -77,8 +78,8 @@ class ConicSolution:
 class Affine:
     """Rows of affine expressions in the variables: matrix @ x + constant."""
 
-    matrix: Any
-    """scipy sparse array, rows × variables."""
+    matrix: SparseRows
+    """Rows × variables."""
     constant: Floats
 
     def __add__(self, other: Affine) -> Affine:
@@ -94,21 +95,20 @@ class Affine:
     def times(self, factor: Floats | float) -> Affine:
         """Multiply each row by its factor."""
         factors = np.broadcast_to(np.asarray(factor, dtype=float), self.constant.shape)
-        return Affine(sparse.diags_array(factors) @ self.matrix, factors * self.constant)
+        return Affine(self.matrix.scaled(factors), factors * self.constant)
 
     def pick(self, rows: Ints | NDArray[np.bool_]) -> Affine:
         """Select rows, in the given order."""
-        return Affine(self.matrix[rows], self.constant[rows])
+        return Affine(self.matrix.pick(rows), self.constant[rows])
 
     def above(self, other: Affine) -> Affine:
         """Put these rows on top of others."""
-        matrix = sparse.vstack([self.matrix, other.matrix], format="csr")
-        return Affine(matrix, np.concatenate([self.constant, other.constant]))
+        return Affine(SparseRows.stacked([self.matrix, other.matrix]), np.concatenate([self.constant, other.constant]))
 
     def sum_at(self, place: Ints, n_places: int) -> Affine:
         """Add up the rows that share a place."""
-        collect = sparse.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(n_places, len(place)))
-        return Affine(collect @ self.matrix, collect @ self.constant)
+        constant = np.asarray(np.bincount(place, self.constant, n_places), dtype=float)
+        return Affine(self.matrix.sum_at(place, n_places), constant)
 
     def total(self) -> Affine:
         """Add up all rows into one."""
@@ -149,7 +149,7 @@ class ConicProgram:
         clock = time.perf_counter()
         rows, layout = self.stacked()
         solution = self._run(rows, layout, scale)
-        return self._judge(solution, sparse.csc_array(-rows.matrix), rows.constant, layout, scale, clock)
+        return self._judge(solution, rows, layout, scale, clock)
 
     def solve(self, *, scale: float, stacked: tuple[Affine, ConeLayout] | None = None) -> ConicSolution | None:
         """Solve, and believe the solver; None if it did not end near an optimum.
@@ -176,24 +176,22 @@ class ConicProgram:
         return clarabel.DefaultSolver(
             sparse.csc_matrix(quadratic),
             self.linear / scale,
-            sparse.csc_matrix(-rows.matrix),
+            sparse.csc_matrix(-rows.matrix.to_scipy()),
             rows.constant,
             layout.cones(),
             settings,
         ).solve()
 
-    def _judge(
-        self, solution: Any, matrix: Any, offset: Floats, layout: ConeLayout, scale: float, clock: float
-    ) -> SocBound:
+    def _judge(self, solution: Any, rows: Affine, layout: ConeLayout, scale: float, clock: float) -> SocBound:
         z = np.array(solution.z)
         status, value, margin = BoundStatus.FAILED, None, math.nan
         if np.all(np.isfinite(z)):
             z = layout.into_dual_cone(z)
             if str(solution.status) in _ENDINGS:
                 status = _ENDINGS[str(solution.status)]
-                value = self.safe_value(matrix, offset, scale * z)
+                value = self.safe_value(rows, scale * z)
                 margin = scale * float(solution.obj_val_dual) + self.constant - value
-            elif solution.status == clarabel.SolverStatus.PrimalInfeasible and self.excludes(matrix, offset, z):
+            elif solution.status == clarabel.SolverStatus.PrimalInfeasible and self.excludes(rows, z):
                 status, value = BoundStatus.INFEASIBLE, math.inf
         if value == -math.inf:
             status, value, margin = BoundStatus.FAILED, None, math.nan
@@ -205,21 +203,20 @@ class ConicProgram:
             margin=margin,
         )
 
-    def safe_value(self, matrix: Any, offset: Floats, z: Floats) -> float:
-        """The Lagrangian bound for multipliers z in the dual cone; −inf if a variable without limits spoils it."""
-        return self._lagrangian(matrix, offset, z, self.quadratic, self.linear, self.constant)
+    def safe_value(self, rows: Affine, z: Floats) -> float:
+        """The Lagrangian bound for multipliers z of stacked rows, in the dual cone; −inf if a variable without limits spoils it."""
+        return self._lagrangian(rows, z, self.quadratic, self.linear, self.constant)
 
-    def excludes(self, matrix: Any, offset: Floats, z: Floats) -> bool:
+    def excludes(self, rows: Affine, z: Floats) -> bool:
         """Whether zᵀs(x) < 0 all over the box, which no feasible point allows: Farkas' proof, checked."""
         nothing = np.zeros(len(self.linear))
-        return self._lagrangian(matrix, offset, z, nothing, nothing, 0.0) > 0
+        return self._lagrangian(rows, z, nothing, nothing, 0.0) > 0
 
-    def _lagrangian(
-        self, matrix: Any, offset: Floats, z: Floats, quadratic: Floats, linear: Floats, constant: float
-    ) -> float:
-        reduced = linear + matrix.T @ z
-        terms = np.diff(matrix.indptr) + 2
-        error = terms * EPSILON * (np.abs(linear) + abs(matrix).T @ np.abs(z))
+    def _lagrangian(self, rows: Affine, z: Floats, quadratic: Floats, linear: Floats, constant: float) -> float:
+        matrix = rows.matrix
+        reduced = linear - matrix.transposed_times(z)
+        terms = matrix.terms_of_columns() + 2
+        error = terms * EPSILON * (np.abs(linear) + matrix.sizes().transposed_times(np.abs(z)))
         # each minimum is concave in the slope, so over the slopes that rounding leaves open it is lowest at an end
         least = np.minimum(
             _least_in_box(quadratic, reduced - error, self.lower, self.upper),
@@ -227,19 +224,18 @@ class ConicProgram:
         )
         if not np.all(np.isfinite(least)):
             return -math.inf
-        return math.fsum([*least, *_rounded_down(-offset * z), constant])
+        return math.fsum([*least, *_rounded_down(-rows.constant * z), constant])
 
     def stacked(self) -> tuple[Affine, ConeLayout]:
         """All rows in the solver's order: zero, nonnegative, then the cones, each with its head first."""
-        shape = (0, len(self.linear))
         cones = [_interleave(cone) for cone in self._cones]
-        blocks = [Affine(sparse.csr_array(shape), np.zeros(0)), *self._zero, *self._nonnegative, *cones]
+        blocks = [Affine(SparseRows.empty(0, len(self.linear)), np.zeros(0)), *self._zero, *self._nonnegative, *cones]
         layout = ConeLayout(
             n_zero=sum(len(rows.constant) for rows in self._zero),
             n_nonnegative=sum(len(rows.constant) for rows in self._nonnegative),
             families=tuple((len(cone[0].constant), len(cone)) for cone in self._cones),
         )
-        matrix = sparse.vstack([rows.matrix for rows in blocks], format="csr")
+        matrix = SparseRows.stacked([rows.matrix for rows in blocks])
         return Affine(matrix, np.concatenate([rows.constant for rows in blocks])), layout
 
 
@@ -281,7 +277,7 @@ class ConeLayout:
 def _interleave(cone: Sequence[Affine]) -> Affine:
     count = len(cone[0].constant)
     order = np.arange(len(cone) * count).reshape(len(cone), count).T.ravel()
-    matrix = sparse.vstack([rows.matrix for rows in cone], format="csr")
+    matrix = SparseRows.stacked([rows.matrix for rows in cone])
     return Affine(matrix, np.concatenate([rows.constant for rows in cone])).pick(order)
 
 

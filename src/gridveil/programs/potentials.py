@@ -8,6 +8,7 @@ from gridveil.programs.kernel import entry
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 def fit_potentials(
@@ -26,24 +27,46 @@ def fit_potentials(
     right = np.zeros(n)
     np.add.at(right, start, weight * difference)
     np.subtract.at(right, end, weight * difference)
-    return _solve(order.pattern, diagonal, below, right)
+    return np.asarray(_solve(order.pattern, diagonal, below, right[:, None])[:, 0])
+
+
+def driven_potentials(
+    order: BusOrder, start: Ints, end: Ints, *, weight: Floats, injection: Floats, grounded: Bools
+) -> Floats:
+    """Find φ (N, k), zero at grounded buses, at which Σ weight·(φ_start − φ_end) over a bus's branches is its injection (N, k).
+
+    Buses are positions in the elimination order. Nothing is pivoted: where weights of both signs meet, check what comes out.
+    """
+    n, proper = len(order.bus_at), start != end
+    free, weight = ~(grounded[start] | grounded[end]) & proper, np.where(proper, weight, 0.0)
+    diagonal = np.bincount(start, weight, n) + np.bincount(end, weight, n)
+    below = np.zeros(len(order.pattern.row))
+    np.subtract.at(below, order.branch_block[: len(start)][free], weight[free])
+    right = np.where(grounded[:, None], 0.0, injection)
+    return _solve(order.pattern, np.where(grounded, 1.0, diagonal), below, right)
 
 
 @entry
 def _solve(pattern: Pattern, diagonal: Floats, below: Floats, right: Floats) -> Floats:
-    """Solve a positive definite system by L·D·Lᵀ; its lower triangle lies in the blocks of the pattern and is overwritten."""
+    """Solve a system by L·D·Lᵀ for each column of ``right``; its lower triangle lies in the blocks of the pattern.
+
+    All but the pattern is overwritten.
+    """
     n, pair = len(diagonal), 0
     for j in range(n):
         first, last = pattern.col_ptr[j], pattern.col_ptr[j + 1]
         for a in range(first, last):
             share = below[a] / diagonal[j]
             diagonal[pattern.row[a]] -= share * below[a]
-            right[pattern.row[a]] -= share * right[j]
+            for c in range(right.shape[1]):
+                right[pattern.row[a], c] -= share * right[j, c]
             for b in range(a + 1, last):
                 below[pattern.target[pair]] -= share * below[b]
                 pair += 1
     for j in range(n - 1, -1, -1):
         for a in range(pattern.col_ptr[j], pattern.col_ptr[j + 1]):
-            right[j] -= below[a] * right[pattern.row[a]]
-        right[j] /= diagonal[j]
+            for c in range(right.shape[1]):
+                right[j, c] -= below[a] * right[pattern.row[a], c]
+        for c in range(right.shape[1]):
+            right[j, c] /= diagonal[j]
     return right

@@ -17,7 +17,7 @@ from gridveil.bilevel.result import StepKind
 from gridveil.core.text import number, percent, plural
 from gridveil.privacy.curator import CuratorSolution
 from gridveil.privacy.ledger import Ledger, exact_text
-from gridveil.privacy.limits import numbers_from_secret
+from gridveil.privacy.limits import in_words
 from gridveil.report import charts
 from gridveil.report.certificate_words import certificate_words
 from gridveil.report.fidelity_view import fidelity_view
@@ -27,7 +27,6 @@ from gridveil.report.page import render
 from gridveil.report.promise import Promise, promise_of
 from gridveil.report.verdict import Conclusion, KeyNumber, cost_number, curator_verdict, odds_number
 from gridveil.report.views import CellValue, PageTable, draw_tab, largest_first
-from gridveil.sectors.case import Case
 from gridveil.sectors.geometry import Places
 from gridveil.sectors.registry import sector_of
 from gridveil.sectors.view import BeforeAndAfter, ChangeTable, Sites, ValuePart
@@ -40,25 +39,25 @@ SCRIPTS = ("page.js", "charts.js", "network_map.js")
 
 
 def write_curator_page(
-    release: Release, case: Case, folder: Path, *, ledger: Ledger | None = None, places: Places | None = None
+    release: Release, folder: Path, *, ledger: Ledger | None = None, places: Places | None = None
 ) -> Path:
     """Write ``report.html`` into DIR/curator. It contains true values.
 
     ``ledger`` adds what has been spent on the data set; ``places`` the names and coordinates of the case file.
     """
     path = folder / FILE
-    path.write_text(curator_page(release, case, ledger=ledger, places=places or Places()), encoding="utf-8")
+    path.write_text(curator_page(release, ledger=ledger, places=places or Places()), encoding="utf-8")
     return path
 
 
-def curator_page(release: Release, case: Case, *, ledger: Ledger | None, places: Places) -> str:
+def curator_page(release: Release, *, ledger: Ledger | None, places: Places) -> str:
     """The report as a page."""
     made, true = release.public, release.curator.optimum
     sector, field = sector_of(made.case.network), made.case.field
     sites = _sites(release, places)
     parts = sector.value_parts
     facts = card(made)
-    promise, warnings = promise_of(facts), numbers_from_secret(case)
+    promise, warnings = promise_of(facts), in_words(release.curator.equal_numbers)
     shown = _before_and_after(made, sites, true, places)
     cost_figure, distance_figure = charts.convergence(made.released.result.history, made.target, made.cost_unit)
     mechanism = made.draw.noisy.mechanism

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,12 +43,11 @@ def place_labels(
         standing = np.flatnonzero(np.isfinite(shown))
         taken, count = label_boxes(centre, size, width, side), len(standing)
         taken[:count] = taken[standing]
-        tree = cKDTree(centre)
         waiting = order[np.isinf(shown[order])]
         choices = [label_boxes(centre, size, width, np.full(len(texts), choice)) for choice in range(len(SIDES))]
         free = np.array(
             [
-                _within(choice[waiting], scale * np.array(frame)) & _clear_of_nodes(choice[waiting], tree, size)
+                _within(choice[waiting], scale * np.array(frame)) & _clear_of_nodes(choice[waiting], centre, size)
                 for choice in choices
             ]
         )
@@ -90,11 +88,10 @@ def _clear_of_boxes(box: Floats, others: Floats) -> bool:
     return bool(np.all(apart))
 
 
-def _clear_of_nodes(boxes: Floats, tree: cKDTree, radius: Floats) -> NDArray[np.bool_]:
-    """Whether boxes meet none of the nodes that are the nearest ones to some points of them."""
-    columns = 2 + int(np.max(boxes[:, 2] - boxes[:, 0], initial=0.0) / FONT_SIZE)
-    across, down = np.meshgrid(np.linspace(0, 1, columns), (0.0, 0.5, 1.0))
-    low, high = boxes[:, None, :2], boxes[:, None, 2:]
-    node = tree.query(low + np.column_stack([across.ravel(), down.ravel()]) * (high - low))[1]
-    outside = np.maximum(np.maximum(low - tree.data[node], tree.data[node] - high), 0)
-    return np.asarray(np.all(np.hypot(outside[..., 0], outside[..., 1]) >= radius[node], axis=1))
+def _clear_of_nodes(boxes: Floats, centre: Floats, radius: Floats) -> NDArray[np.bool_]:
+    """Whether boxes meet none of the nodes."""
+    outside = np.zeros((len(boxes), len(centre)))
+    for k in range(2):
+        side = centre[:, k]
+        outside += np.maximum(np.maximum(boxes[:, k, None] - side, side - boxes[:, 2 + k, None]), 0) ** 2
+    return np.asarray(np.all(outside >= radius**2, axis=1))

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
-from scipy.spatial import cKDTree
+
+from gridveil.report.drawn_graph import DrawnGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ALL_PAIRS = 400  # nodes up to which every pair counts
 PIVOTS = 60
-NEAR_HOPS = 3
-ROWS_AT_ONCE = 512  # keeps memory small
 ITERATIONS = 80
 STEP = 0.8
 POWER_ITERATIONS = 25
@@ -29,21 +26,19 @@ GAP = 1.5  # between islands, in edge lengths
 
 def graph_layout(n: int, start: Ints, end: Ints) -> Floats:
     """Compute positions (n × 2) in units of about one edge length, in landscape format, islands side by side."""
-    adjacency = adjacency_of(n, start, end)
-    count, island = connected_components(adjacency, directed=False)
-    members = [np.flatnonzero(island == k) for k in range(count)]
-    members.sort(key=lambda nodes: (-len(nodes), nodes[0]))
-    return _pack(n, members, [island_layout(adjacency[nodes][:, nodes].tocsr()) for nodes in members])
+    graph = DrawnGraph.of(n, start, end)
+    members = graph.islands()
+    return _pack(n, members, [island_layout(graph.among(nodes)) for nodes in members])
 
 
 def fill_missing(position: Floats, start: Ints, end: Ints) -> Floats:
     """Put nodes without a position (NaN) at the mean of their neighbours, or at the mean of all where they have none."""
     known = np.asarray(np.isfinite(position).all(axis=1))
     filled = np.where(known[:, None], position, position[known].mean(axis=0))
-    adjacency = adjacency_of(len(position), start, end)
-    degree = np.maximum(adjacency.sum(axis=1), 1)[:, None]
+    graph = DrawnGraph.of(len(position), start, end)
+    degree = np.maximum(graph.degree, 1)[:, None]
     for _ in range(50):
-        filled = np.where(known[:, None], position, (adjacency @ filled) / degree)
+        filled = np.where(known[:, None], position, _sums(graph.row, filled[graph.other], len(filled)) / degree)
     return filled
 
 
@@ -53,10 +48,9 @@ def spread(position: Floats, least: float, rounds: int = 30) -> Floats:
     angle = 2.399963 * np.arange(len(position))  # the golden angle: no two nodes leave in the same direction
     nudge = 1e-3 * least * np.column_stack([np.cos(angle), np.sin(angle)])
     for _ in range(rounds):
-        pairs = cKDTree(position).query_pairs(least, output_type="ndarray")
-        if not len(pairs):
+        i, j = _nearer_than(position, least)
+        if not len(i):
             break
-        i, j = pairs.T
         gap = position[i] - position[j] + nudge[i] - nudge[j]
         length = np.linalg.norm(gap, axis=1)
         push = (0.5 * np.maximum(least - length, 0) / np.maximum(length, 1e-12))[:, None] * gap
@@ -65,76 +59,80 @@ def spread(position: Floats, least: float, rounds: int = 30) -> Floats:
     return position
 
 
-def adjacency_of(n: int, start: Ints, end: Ints) -> csr_array:
-    """The graph as a symmetric matrix of ones, without loops."""
-    ends = np.concatenate([start, end]), np.concatenate([end, start])
-    graph = coo_array((np.ones(len(ends[0])), ends), shape=(n, n)).tocsr()
-    graph.data[:] = 1.0
-    graph.setdiag(0)
-    graph.eliminate_zeros()
-    return graph
+def _nearer_than(position: Floats, least: float) -> tuple[Ints, Ints]:
+    """All pairs of nodes that are no farther apart than ``least``, by a sweep from left to right."""
+    order = np.argsort(position[:, 0], kind="stable")
+    x, y = position[order].T
+    last = np.searchsorted(x, x + least, side="right")  # nodes up to here are near enough from left to right
+    count = last - np.arange(1, len(x) + 1)
+    i = np.repeat(np.arange(len(x)), count)
+    j = np.arange(len(i)) - np.repeat(np.cumsum(count) - count, count) + i + 1
+    near = np.hypot(x[i] - x[j], y[i] - y[j]) <= least
+    return order[i[near]], order[j[near]]
 
 
-def island_layout(adjacency: csr_array) -> Floats:
+def island_layout(graph: DrawnGraph) -> Floats:
     """Positions (n × 2) of a connected graph."""
-    n = adjacency.shape[0]
+    n = len(graph)
     if n <= 2:
         return np.column_stack([np.arange(n, dtype=float), np.zeros(n)])
-    lengths = _edge_lengths(adjacency)
-    pivots, distance = _pivots(lengths, n if n <= ALL_PAIRS else PIVOTS)
-    near = _near(lengths) if len(pivots) < n else csr_array((n, n))
-    return _lay_across(spread(_lower_stress(pivots, distance, near, ITERATIONS), LEAST_DISTANCE))
+    length = _edge_lengths(graph)
+    if n <= ALL_PAIRS:
+        lowered = _lower_stress(np.arange(n), _all_distances(graph, length), ITERATIONS)
+    else:
+        from gridveil.report.large_layout import edge_matrix, far_pivots, near_pairs
+
+        lengths = edge_matrix(graph, length)
+        lowered = _lower_stress(*far_pivots(lengths, PIVOTS), ITERATIONS, near_pairs(lengths))
+    return _lay_across(spread(lowered, LEAST_DISTANCE))
 
 
-def rough_layout(adjacency: csr_array, pivots: int, iterations: int) -> Floats:
+def rough_layout(graph: DrawnGraph, pivots: int, iterations: int) -> Floats:
     """Positions (n × 2) of a small connected graph, by distances to a few pivots alone: a tenth of the work."""
-    n = adjacency.shape[0]
+    n = len(graph)
     if n <= 2:
         return np.column_stack([np.arange(n, dtype=float), np.zeros(n)])
-    chosen, distance = _pivots(adjacency, min(n, pivots))
-    return spread(_lower_stress(chosen, distance, csr_array((n, n)), iterations), LEAST_DISTANCE)
+    return spread(_lower_stress(*_pivots(graph, min(n, pivots)), iterations), LEAST_DISTANCE)
 
 
-def _edge_lengths(adjacency: csr_array) -> csr_array:
+def _edge_lengths(graph: DrawnGraph) -> Floats:
     """Lengthen edges at nodes with many neighbours to make room: √ of the number of neighbours that the ends do not share."""
-    lengths = adjacency.tocoo()
-    degree = adjacency.sum(axis=1)
-    shared = np.asarray((adjacency @ adjacency).tocsr()[lengths.row, lengths.col]).ravel()
-    apart = degree[lengths.row] + degree[lengths.col] - 2 * shared
-    return csr_array((np.sqrt(np.maximum(apart, 1) / 2), (lengths.row, lengths.col)), shape=adjacency.shape)
+    n, degree = len(graph), graph.degree
+    known = graph.row * n + graph.other  # ascending
+    # each neighbour of the second end, edge by edge: is it one of the first end as well?
+    count = degree[graph.other]
+    edge = np.repeat(np.arange(len(known)), count)
+    third = graph.other[np.arange(len(edge)) + np.repeat(graph.first[graph.other] - (np.cumsum(count) - count), count)]
+    asked = graph.row[edge] * n + third
+    found = known[np.minimum(np.searchsorted(known, asked), len(known) - 1)] == asked
+    shared = np.bincount(edge[found], minlength=len(known))
+    apart = degree[graph.row] + degree[graph.other] - 2 * shared
+    return np.asarray(np.sqrt(np.maximum(apart, 1) / 2))
 
 
-def _pivots(lengths: csr_array, count: int) -> tuple[Ints, Floats]:
-    """Choose nodes far from each other, and return them with the distance of every node to each (n × count)."""
-    n = lengths.shape[0]
-    if count >= n:
-        return np.arange(n), np.asarray(dijkstra(lengths))
-    chosen = [int(np.argmax(dijkstra(lengths, indices=0)))]
-    columns = [dijkstra(lengths, indices=chosen[0])]
+def _all_distances(graph: DrawnGraph, length: Floats) -> Floats:
+    """Distances of all pairs of a small graph (Floyd and Warshall)."""
+    n = len(graph)
+    distance = np.full((n, n), np.inf)
+    distance[graph.row, graph.other] = length
+    np.fill_diagonal(distance, 0.0)
+    for via in range(n):
+        np.minimum(distance, distance[:, via, None] + distance[None, via], out=distance)
+    return distance
+
+
+def _pivots(graph: DrawnGraph, count: int) -> tuple[Ints, Floats]:
+    """Choose nodes far from each other, and return them with the hops of every node to each (n × count)."""
+    if count >= len(graph):
+        return np.arange(len(graph)), np.column_stack([graph.hops(node) for node in range(len(graph))])
+    chosen = [int(np.argmax(graph.hops(0)))]
+    columns = [graph.hops(chosen[0])]
     nearest = columns[0]
     while len(chosen) < count:
         chosen.append(int(np.argmax(nearest)))
-        columns.append(dijkstra(lengths, indices=chosen[-1]))
+        columns.append(graph.hops(chosen[-1]))
         nearest = np.minimum(nearest, columns[-1])
     return np.array(chosen), np.column_stack(columns)
-
-
-def _near(lengths: csr_array) -> csr_array:
-    """Compute the distances of all pairs up to NEAR_HOPS edges apart."""
-    reached, frontier = lengths.copy(), lengths
-    step = (lengths > 0).astype(float)
-    for _ in range(NEAR_HOPS - 1):
-        frontier = ((frontier > 0).astype(float) @ step).tocsr()
-        reached = (reached + frontier - frontier.multiply(reached > 0)).tocsr()
-    reached.setdiag(0)
-    reached.eliminate_zeros()
-    pairs, longest = reached.tocoo(), NEAR_HOPS * float(lengths.max())
-    found = np.empty(len(pairs.row))
-    for first in range(0, lengths.shape[0], ROWS_AT_ONCE):
-        rows = np.arange(first, min(first + ROWS_AT_ONCE, lengths.shape[0]))
-        here = (pairs.row >= first) & (pairs.row <= rows[-1])
-        found[here] = dijkstra(lengths, indices=rows, limit=longest)[pairs.row[here] - first, pairs.col[here]]
-    return csr_array((found, (pairs.row, pairs.col)), shape=lengths.shape)
 
 
 def _start(distance: Floats) -> Floats:
@@ -173,24 +171,33 @@ def _pivot_weights(distance: Floats) -> Floats:
     return np.divide(np.maximum(stands_for, 1), distance**2, out=np.zeros_like(distance), where=distance > 0)
 
 
-def _lower_stress(pivots: Ints, distance: Floats, near: csr_array, iterations: int) -> Floats:
-    """Move every node to where its pivots and its near nodes want it, again and again."""
-    position, weight = _start(distance), _pivot_weights(distance)
-    row = np.repeat(np.arange(len(distance)), np.diff(near.indptr))
-    near_weight = 1 / near.data**2
-    total = (weight.sum(axis=1) + np.bincount(row, near_weight, len(distance)))[:, None]
-    pull, near_pull = weight * distance, near_weight * near.data
-    close = csr_array((near_weight, near.indices, near.indptr), shape=near.shape)
+def _lower_stress(
+    pivots: Ints, distance: Floats, iterations: int, near: tuple[Ints, Ints, Floats] | None = None
+) -> Floats:
+    """Move every node to where its pivots and its near nodes want it, again and again.
+
+    ``near``: pairs of near nodes in both directions, and their distances; none where every node is a pivot.
+    """
+    position, weight, n = _start(distance), _pivot_weights(distance), len(distance)
+    row, other, length = near or (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    near_weight = 1 / length**2
+    total = (weight.sum(axis=1) + np.bincount(row, near_weight, n))[:, None]
+    pull, near_pull = weight * distance, near_weight * length
     for _ in range(iterations):
         gap = position[:, None, :] - position[None, pivots, :]
         ratio = pull / np.maximum(np.sqrt(np.einsum("ijk,ijk->ij", gap, gap)), 1e-9)
         wanted = np.einsum("ij,jk->ik", weight, position[pivots]) + np.einsum("ij,ijk->ik", ratio, gap)
-        near_gap = position[row] - position[near.indices]
-        near_ratio = near_pull / np.maximum(np.sqrt(np.einsum("ij,ij->i", near_gap, near_gap)), 1e-9)
-        tension = csr_array((near_ratio, near.indices, near.indptr), shape=near.shape)
-        wanted += close @ position + tension.sum(axis=1)[:, None] * position - tension @ position
+        if near is not None:
+            near_gap = position[row] - position[other]
+            tension = near_pull / np.maximum(np.sqrt(np.einsum("ij,ij->i", near_gap, near_gap)), 1e-9)
+            wanted += _sums(row, near_weight[:, None] * position[other] + tension[:, None] * near_gap, n)
         position += STEP * (wanted / total - position)
     return position
+
+
+def _sums(row: Ints, values: Floats, n: int) -> Floats:
+    """Sums of the values (k × 2) of each row."""
+    return np.column_stack([np.bincount(row, side, n) for side in values.T])
 
 
 def _lay_across(position: Floats) -> Floats:

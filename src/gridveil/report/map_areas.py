@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
-from gridveil.report.layout import adjacency_of, graph_layout, rough_layout
+from gridveil.report.drawn_graph import DrawnGraph
+from gridveil.report.layout import graph_layout, rough_layout
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,26 +44,39 @@ class Areas:
 
 def find_areas(n: int, start: Ints, end: Ints, position: Floats | None = None) -> Areas:
     """Cut a network into areas and lay it out; with ``position`` (n × 2), nodes stay there and discs stand at their means."""
-    graph = adjacency_of(n, start, end)
-    member = _partition(graph, int(np.clip(round(math.sqrt(n)), FEWEST, MOST)))
-    radius = SPACING * np.sqrt(np.bincount(member)) + 1.0
-    if position is not None:
-        centre = np.column_stack([np.bincount(member, side) for side in position.T]) / np.bincount(member)[:, None]
-        return Areas(member=member, position=position, centre=centre, radius=_fitting(centre, radius))
+    if position is None:
+        return _laid_out(n, start.astype(np.int64).tobytes(), end.astype(np.int64).tobytes())
+    graph = DrawnGraph.of(n, start, end)
+    member, radius = _parted(graph)
+    centre = np.column_stack([np.bincount(member, side) for side in position.T]) / np.bincount(member)[:, None]
+    return Areas(member=member, position=position, centre=centre, radius=_fitting(centre, radius))
+
+
+@lru_cache(maxsize=1)  # so that it can be asked for ahead
+def _laid_out(n: int, starts: bytes, ends: bytes) -> Areas:
+    start, end = np.frombuffer(starts, np.int64), np.frombuffer(ends, np.int64)
+    graph = DrawnGraph.of(n, start, end)
+    member, radius = _parted(graph)
     ties = member[start] != member[end]
     tie_start, tie_end = member[start[ties]], member[end[ties]]
     centre = _apart(graph_layout(len(radius), tie_start, tie_end), tie_start, tie_end, radius)
     placed = np.empty((n, 2))
     for area in range(len(radius)):
         nodes = np.flatnonzero(member == area)
-        inside = rough_layout(graph[nodes][:, nodes].tocsr(), PIVOTS_INSIDE, STEPS_INSIDE)
+        inside = rough_layout(graph.among(nodes), PIVOTS_INSIDE, STEPS_INSIDE)
         turned = _facing(inside, _pulls(graph, nodes, member, centre))
         reach = float(np.max(np.hypot(*turned.T), initial=0.0)) or 1.0
         placed[nodes] = centre[area] + turned * (FILL * radius[area] / reach)
     return Areas(member=member, position=placed, centre=centre, radius=radius)
 
 
-def _partition(graph: csr_array, count: int) -> Ints:
+def _parted(graph: DrawnGraph) -> tuple[Ints, Floats]:
+    """The area of each node, and the radius of each area's disc."""
+    member = _partition(graph, int(np.clip(round(math.sqrt(len(graph))), FEWEST, MOST)))
+    return member, SPACING * np.sqrt(np.bincount(member)) + 1.0
+
+
+def _partition(graph: DrawnGraph, count: int) -> Ints:
     """Give every node the nearest of ``count`` centres; a part without a centre of its own becomes one area."""
     seeds = _spread_seeds(graph, count)
     member, distance = _nearest(graph, seeds)
@@ -75,37 +88,33 @@ def _partition(graph: csr_array, count: int) -> Ints:
     size = np.bincount(member)
     for area in np.flatnonzero(size > LARGEST * size.mean()):
         nodes = np.flatnonzero(member == area)
-        inside = graph[nodes][:, nodes].tocsr()
+        inside = graph.among(nodes)
         half, _ = _nearest(inside, _spread_seeds(inside, 2))
         member[nodes[half == 1]] = member.max() + 1
     return member
 
 
-def _spread_seeds(graph: csr_array, count: int) -> Ints:
+def _spread_seeds(graph: DrawnGraph, count: int) -> Ints:
     """Nodes far from each other: each is the one farthest from those before it."""
-    seeds = [int(np.argmax(graph.sum(axis=1)))]
-    nearest = np.asarray(dijkstra(graph, indices=seeds[0], unweighted=True))
+    seeds = [int(np.argmax(graph.degree))]
+    nearest = graph.hops(seeds[0])
     while len(seeds) < count and nearest.max() > 1:
         seeds.append(int(np.argmax(nearest)))
-        reach = float(nearest.max())
-        near = np.asarray(dijkstra(graph, indices=seeds[-1], unweighted=True, limit=reach))
-        nearest = np.minimum(nearest, near)
+        nearest = np.minimum(nearest, graph.hops(seeds[-1]))
     return np.array(seeds)
 
 
-def _nearest(graph: csr_array, seeds: Ints) -> tuple[Ints, Floats]:
+def _nearest(graph: DrawnGraph, seeds: Ints) -> tuple[Ints, Floats]:
     """The seed (by its place in the list) nearest to each node, and its distance."""
-    distance, _, source = dijkstra(graph, indices=seeds, unweighted=True, min_only=True, return_predecessors=True)
-    place = np.full(graph.shape[0], 0, dtype=np.int64)
-    place[seeds] = np.arange(len(seeds))
-    return place[np.maximum(source, 0)], np.asarray(distance)
+    distance, place, _ = graph.walk(seeds)
+    return np.maximum(place, 0), distance
 
 
-def _middle(graph: csr_array, nodes: Ints) -> int:
+def _middle(graph: DrawnGraph, nodes: Ints) -> int:
     """A node from which no other of its area is far, found by two walks to the farthest one and half of the way back."""
-    inside = graph[nodes][:, nodes].tocsr()
-    first = int(np.argmax(np.nan_to_num(dijkstra(inside, indices=0, unweighted=True), posinf=-1)))
-    distance, before = dijkstra(inside, indices=first, unweighted=True, return_predecessors=True)
+    inside = graph.among(nodes)
+    first = int(np.argmax(np.nan_to_num(inside.hops(0), posinf=-1)))
+    distance, _, before = inside.walk(np.array([first]))
     at = int(np.argmax(np.nan_to_num(distance, posinf=-1)))
     for _ in range(int(distance[at] / 2)):
         at = int(before[at])
@@ -139,15 +148,15 @@ def _fitting(centre: Floats, radius: Floats) -> Floats:
     return np.asarray(radius * float(np.quantile(gap.min(axis=1) / (2 * radius), 0.3)))
 
 
-def _pulls(graph: csr_array, nodes: Ints, member: Ints, centre: Floats) -> Floats:
+def _pulls(graph: DrawnGraph, nodes: Ints, member: Ints, centre: Floats) -> Floats:
     """Where the lines to other areas pull each node of an area: sums of unit vectors (m × 2)."""
-    rows = graph[nodes].tocoo()
-    other = member[rows.col]
+    mine = np.isin(graph.row, nodes)
+    row, other = np.searchsorted(nodes, graph.row[mine]), member[graph.other[mine]]
     here = member[nodes[0]]
     away = centre[other] - centre[here]
     length = np.hypot(*away.T)
     unit = np.where(length[:, None] > 0, away / np.maximum(length, 1e-9)[:, None], 0.0)
-    return np.column_stack([np.bincount(rows.row, side, len(nodes)) for side in unit.T])
+    return np.column_stack([np.bincount(row, side, len(nodes)) for side in unit.T])
 
 
 def _facing(inside: Floats, pull: Floats) -> Floats:

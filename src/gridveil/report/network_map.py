@@ -13,10 +13,11 @@ from gridveil.core.text import number
 from gridveil.report.area_map import AreaDrawing, draw_areas
 from gridveil.report.labels import FONT_SIZE, GAP, GROWTH, HEIGHT, SIDES, Labels, place_labels
 from gridveil.report.layout import graph_layout, spread
+from gridveil.report.map_areas import find_areas
 from gridveil.report.map_plane import LEAST_HEIGHT, MARGIN, MOST_HEIGHT, WIDTH, fit, given_points
 from gridveil.report.map_scale import legend, shades
 from gridveil.sectors.geometry import Places
-from gridveil.sectors.view import Changes, NetworkView
+from gridveil.sectors.view import Changes, Graph, NetworkView
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -83,6 +84,12 @@ def draw_network(view: NetworkView, places: Places) -> Drawing | AreaDrawing:
         from_file=from_file,
         stations=view.marked_words,
     )
+
+
+def lay_out_ahead(graph: Graph) -> None:
+    """Lay a large network out before anything is drawn, which needs the graph alone; it is remembered until then."""
+    if graph.n > LARGE:
+        find_areas(graph.n, graph.start, graph.end)
 
 
 def _positions(view: NetworkView, places: Places) -> tuple[Floats, float, bool]:

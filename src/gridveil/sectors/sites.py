@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 
 from gridveil.core.errors import InputError
@@ -38,7 +39,11 @@ class SiteRule:
 
     def wants(self, place: str) -> bool:
         """Whether demands stated at this place belong to a site."""
-        return self.kind is not SiteKind.LISTED or place in self.places
+        return self.kind is not SiteKind.LISTED or place in self._listed
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        return frozenset(self.places)
 
 
 AS_STATED = SiteRule()

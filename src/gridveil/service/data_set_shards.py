@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridveil.core.choices import BatchEngine, TableLayout
-from gridveil.core.parallel import all_cores
+from gridveil.core.threads import all_cores
 from gridveil.sectors.power.arrays import structured_arrays
 from gridveil.service.data_set_rules import Sampler, load_rule, sampler
 from gridveil.service.data_set_source import DataSetRequest, DataSetSource, open_source

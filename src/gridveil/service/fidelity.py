@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.threads import in_turn, side_by_side
 from gridveil.sectors.power.profile import OperatingProfile, bus_zones, profiled, worst_lines
 from gridveil.solvers.profiles import optimum_near, profile_of
-from gridveil.solvers.structured.backend import STRUCTURED
 
 if TYPE_CHECKING:
-    from gridveil.service.release import CuratorRecord, Release
+    from gridveil.service.release import PublicRelease, Release
 
 Floats = NDArray[np.float64]
 
@@ -76,18 +74,19 @@ class Fidelity:
         return found | {"zones_are": self.zones_are, "outages": list(self.outages), "notes": list(self.notes)}
 
 
-def reader_fidelity(release: Release) -> Fidelity | None:
-    """Compare noise alone and the high point with the release: from private draws and public data, without the truth."""
-    return _fidelity(release, None)
+@dataclass(frozen=True, kw_only=True)
+class PublicProfiles:
+    """Profiles of released, noisy and high-point demands: from private draws and public data, without the truth."""
+
+    outages: tuple[int, ...]
+    """The lines whose outage is looked at: the fullest of the released network."""
+    released: OperatingProfile
+    noisy: OperatingProfile
+    highpoint: OperatingProfile
 
 
-def curator_fidelity(release: Release) -> Fidelity | None:
-    """Compare release, noise alone and high point with the truth. Curator's eyes only; after everything public is complete."""
-    return _fidelity(release, release.curator)
-
-
-def _fidelity(release: Release, record: CuratorRecord | None) -> Fidelity | None:
-    made = release.public
+def public_profiles(made: PublicRelease) -> PublicProfiles | None:
+    """Solve for the profiles; None for networks that have none."""
     network, backend, layout = profiled(made.case.network), made.prepared.backend, made.prepared.model.layout
     if network is None or made.prepared.model.arrays is None:
         return None
@@ -96,42 +95,51 @@ def _fidelity(release: Release, record: CuratorRecord | None) -> Fidelity | None
     outages = worst_lines(profile_of(network, d, optimum))
     released = profile_of(network, d, optimum, outages)
     noisy = layout.to_program(made.draw.noisy.values)
+    return PublicProfiles(
+        outages=outages,
+        released=released,
+        noisy=profile_of(network, noisy, optimum_near(backend, noisy), outages),
+        # a high point in the band is what is released
+        highpoint=released
+        if np.array_equal(high, d)
+        else profile_of(network, high, optimum_near(backend, high), outages),
+    )
 
-    def noise_and_high_point() -> dict[str, OperatingProfile]:
-        return {
-            RELEASED: released,
-            NOISY: profile_of(network, noisy, optimum_near(backend, noisy), outages),
-            # a high point in the band is what is released
-            HIGHPOINT: released
-            if np.array_equal(high, d)
-            else profile_of(network, high, optimum_near(backend, high), outages),
-        }
 
-    names: tuple[str, ...] = (NOISY, HIGHPOINT)
-    if record is None:
-        reference, profiles = released, noise_and_high_point()
-    else:
-        names = (RELEASED, *names)
-        # Ipopt does not bear two callers, so only our own solver is called twice at a time.
-        own = backend.name == record.solver == STRUCTURED
-        together = side_by_side if own else in_turn
-        reference, profiles = together(
-            lambda: record.curator.profile(solver=record.solver, outages=outages), noise_and_high_point
-        )
+def reader_fidelity(release: Release) -> Fidelity | None:
+    """Compare noise alone and the high point with the release: from private draws and public data, without the truth."""
+    found = release.public.profiles
+    return None if found is None else _fidelity(release.public, found, found.released, RELEASED)
+
+
+def curator_fidelity(release: Release) -> Fidelity | None:
+    """Compare release, noise alone and high point with the truth. Curator's eyes only; after everything public is complete."""
+    found, record = release.public.profiles, release.curator
+    if found is None:
+        return None
+    truth = record.curator.profile(record.optimum, outages=found.outages)
+    return _fidelity(release.public, found, truth, "true")
+
+
+def _fidelity(made: PublicRelease, found: PublicProfiles, reference: OperatingProfile, reference_is: str) -> Fidelity:
+    network = profiled(made.case.network)
+    assert network is not None  # it has profiles
+    profiles = {RELEASED: found.released, NOISY: found.noisy, HIGHPOINT: found.highpoint}
+    names = tuple(name for name in profiles if name != reference_is)
     ids = network.grid.bus.id
     notes = [WITHOUT_FUEL]
-    if not profiles[NOISY].solved:
+    if not found.noisy.solved:
         notes.append(
             "no optimum was found for the noisy demands as they are: most likely the network cannot serve them"
         )
     return Fidelity(
-        reference_is=RELEASED if record is None else "true",
+        reference_is=reference_is,
         reference=reference,
         names=names,
         profiles=tuple(profiles[name] for name in names),
         differences=tuple(difference(profiles[name], reference) for name in names),
         zones_are=bus_zones(network)[0],
-        outages=tuple(f"{ids[network.grid.from_bus[k]]}--{ids[network.grid.to_bus[k]]}" for k in outages),
+        outages=tuple(f"{ids[network.grid.from_bus[k]]}--{ids[network.grid.to_bus[k]]}" for k in found.outages),
         notes=tuple(notes),
     )
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from gridveil.core.choices import DemandBounds
 from gridveil.core.text import number, odds_above, percent, plural
-from gridveil.privacy.limits import equal_numbers
 from gridveil.privacy.secret_leaks import secret_leaks
 from gridveil.sectors.case import Case
 from gridveil.service.card import plain_words
@@ -58,7 +57,7 @@ def _watch_out(release: Release, case: Case) -> list[str]:
     made, lines = release.public, []
     if made.case.field.parts:
         return [f"Watch out (for you alone): {words}." for words in secret_leaks(case)]
-    equal = [one for one in equal_numbers(case) if not one.coincidence]
+    equal = [one for one in release.curator.equal_numbers if not one.coincidence]
     if equal:
         numbers = "1 public number equals" if len(equal) == 1 else f"{len(equal)} public numbers equal"
         lines.append(

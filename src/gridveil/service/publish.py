@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import yaml
 from gridveil.core.errors import InputError
 from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.curator import Curator
-from gridveil.privacy.limits import numbers_from_secret
+from gridveil.privacy.limits import in_words
 from gridveil.privacy.noisy import Draw
 from gridveil.privacy.secret_leaks import secret_leaks
 from gridveil.sectors.case import Case
@@ -115,15 +115,19 @@ def publish(
     made = replace(release.public, publication=publication)
     name = PUBLIC if not made.simulation or simulation_as_public else SIMULATION
     folder.mkdir(parents=True, exist_ok=True)
+    keep_draw(made.draw, release.curator.curator, folder)
+    made = made.certificate_begun()
     with tempfile.TemporaryDirectory(dir=folder, prefix=STAGING) as staging:
         staged = Path(staging) / name
         staged.mkdir()
         made = _write_public(made, staged, card_page)
         shutil.move(str(staged), str(folder / name))
     release = replace(release, public=made)
-    keep_draw(made.draw, release.curator.curator, folder)
     (folder / CURATOR / BEGUN_FILE).unlink(missing_ok=True)
     published(folder / name)
+    if made.distance_ahead is not None:
+        with suppress(Exception):  # what fails here fails again, and is told, where it is needed
+            _ = made.profiles  # beside the certificate, as nothing that follows upon the truth may be
     write_yaml(folder / name / CERTIFICATE_FILE, asdict(made.certificate))
     # Once more, with the hash of the certificate; a page that could not be made is not tried again.
     write_card(folder / name, card(made), card_page if (folder / name / CARD_PAGE).is_file() else None)
@@ -179,7 +183,9 @@ def _write_curator(release: Release, case: Case, folder: Path) -> None:
     made, curator = release.public, release.curator.curator
     report = {
         "warning": "contains true values: do not share",
-        "public_numbers_that_equal_a_secret": secret_leaks(case) if case.field.parts else numbers_from_secret(case),
+        "public_numbers_that_equal_a_secret": secret_leaks(case)
+        if case.field.parts
+        else in_words(release.curator.equal_numbers),
     }
     (folder / "report.json").write_text(json.dumps(report | summary(release, with_fidelity=True), indent=2) + "\n")
     if curator.field.parts:

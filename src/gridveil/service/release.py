@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from gridveil.bilevel.certificate import Certificate, certify
+from gridveil.bilevel.certificate import Certificate, certify, distance_bound
 from gridveil.bilevel.repair import ReleasedData
+from gridveil.bilevel.result import BilevelResult
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
 from gridveil.core.deadline import time_limit, usual_time_limit
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.core.kept import KeptSource
+from gridveil.core.threads import Ahead, all_cores
 from gridveil.privacy.curator import Comparison, Curator, CuratorSolution
+from gridveil.privacy.limits import EqualNumber
 from gridveil.privacy.noisy import Draw
 from gridveil.sectors.case import Case
+from gridveil.sectors.model import Model
 from gridveil.sectors.registry import sector_of
 from gridveil.service.account import Account, Spending
 from gridveil.service.draw import NO_RECORD, Begun, DrawRecord, make_draw, prices, shares_of
@@ -36,9 +40,10 @@ from gridveil.service.publication import UNSTATED, Publication
 from gridveil.service.secrets import with_secrets
 from gridveil.service.settings import ReleaseSettings
 from gridveil.service.target import Aim, aim, band_around, retreats
+from gridveil.solvers.ipopt import QUICK_FOR_IPOPT
 
 if TYPE_CHECKING:
-    from gridveil.service.fidelity import Fidelity
+    from gridveil.service.fidelity import Fidelity, PublicProfiles
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,6 +62,8 @@ class PublicRelease:
     """What the publisher states."""
     keeping: Keeping = COST_ALONE
     """What is kept besides the cost."""
+    distance_ahead: Ahead[float | None] | None = None
+    """The longest part of the certificate, if it was begun."""
 
     @property
     def case(self) -> PublicCase:
@@ -71,8 +78,29 @@ class PublicRelease:
     @cached_property
     def certificate(self) -> Certificate:
         """What can be proved of the release; found when it is first asked for, as it takes a few conic programs."""
+        return certify(*self._to_certify, self.distance_ahead)
+
+    @property
+    def _to_certify(self) -> tuple[Model, NDArray[Any], CostTarget, BilevelResult]:
         model = self.prepared.model
-        return certify(model, model.layout.to_program(self.draw.noisy.values), self.target, self.released.result)
+        return model, model.layout.to_program(self.draw.noisy.values), self.target, self.released.result
+
+    def certificate_begun(self) -> PublicRelease:
+        """The release with its certificate begun beside what follows, where there is a processor for it and it takes a while.
+
+        Whoever works on the truth afterwards asks for the certificate first, so that this never runs beside.
+        """
+        if self.prepared.model.program.n_x <= QUICK_FOR_IPOPT or all_cores() < 2:
+            return self
+        to_certify = self._to_certify
+        return replace(self, distance_ahead=Ahead(lambda: distance_bound(*to_certify)))
+
+    @cached_property
+    def profiles(self) -> PublicProfiles | None:
+        """What one reads off the optima of released, noisy and high-point demands; None for networks without such profiles."""
+        from gridveil.service.fidelity import public_profiles
+
+        return public_profiles(self)
 
     @property
     def values(self) -> NDArray[Any]:
@@ -97,6 +125,11 @@ class CuratorRecord:
     def optimum(self) -> CuratorSolution:
         """O(d°), found when it is first asked for: after everything public is complete."""
         return self.curator.optimum(solver=self.solver)
+
+    @cached_property
+    def equal_numbers(self) -> tuple[EqualNumber, ...]:
+        """Public numbers that equal a true value, found when they are first asked for, as the optimum is."""
+        return self.curator.equal_numbers()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -28,8 +29,10 @@ class Pages:
 
     card: Callable[[Mapping[str, object]], str]
     """The public page of a card."""
-    report: Callable[[Release], Path] | None
+    report: Callable[[Release], Path] | None = None
     """Writes the curator's report; None where there is none."""
+    ahead: Callable[[], None] = lambda: None
+    """Does what of the report takes a while and needs public data alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,12 @@ def release_to_folder(
     made = make_release(
         case, settings, account, reuse=reuse, keep=keep, prepared=prepared, confirm=confirm_all, record=record
     )
+
+    def published(folder: Path) -> None:
+        listener.published(folder)
+        with suppress(Exception):  # what fails here fails again, and is told, where it is needed
+            pages.ahead()
+
     listener.stage("repaired; writing the network and checking it")
     made = publish(
         made,
@@ -77,7 +86,7 @@ def release_to_folder(
         record.folder,
         simulation_as_public=simulation_as_public,
         card_page=lambda card: _or_warn(lambda: pages.card(card), "card.html", listener),
-        published=listener.published,
+        published=published,
         publication=publication,
     )
     report = pages.report

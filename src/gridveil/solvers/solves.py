@@ -20,6 +20,7 @@ from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start
 from gridveil.solvers.checks import COLD, FLAT, OTHER, OWN, CheckedCost
 from gridveil.solvers.fallback import SECOND_SHARE
 from gridveil.solvers.ipopt import IPOPT, QUICK_FOR_IPOPT
+from gridveil.solvers.structured.backend import STRUCTURED
 
 Vector = NDArray[np.float64]
 
@@ -92,10 +93,14 @@ class Solves:
 
     def best(self, d: Vector) -> Answer:
         """O(d) afresh, or what other public starts and Ipopt find if that is cheaper: a local solver proves no optimum."""
-        cold = self.afresh(d)
+        flat: Answer | None = None
+        if self._is_quick or self.backend.name != STRUCTURED:
+            cold = self.afresh(d)
+        else:
+            flat, cold = side_by_side(lambda: self._brief_flat(d), lambda: self.afresh(d))
         if not cold.converged:
             return cold
-        return CheckedCost.of([(COLD, cold), *self._from_other_starts(d, cold)]).answer
+        return CheckedCost.of([(COLD, cold), *self._from_other_starts(d, cold, flat=flat)]).answer
 
     def released(self, d: Vector, own: Vector | None = None, fresh: Answer | None = None) -> CheckedCost:
         """O(d) as those find it who have released data and nothing else; and from ``own``, the x that was released with.
@@ -129,8 +134,9 @@ class Solves:
 
     def _flat(self, d: Vector, cold: Answer) -> Answer | None:
         """O(d) from the flat start; None if the cold answer is Ipopt's, which started there."""
-        if cold.solver == IPOPT:
-            return None
+        return None if cold.solver == IPOPT else self._brief_flat(d)
+
+    def _brief_flat(self, d: Vector) -> Answer:
         return self.backend.dispatch(d, start=Start(self.backend.program.x_start, d), effort=Effort.BRIEF)
 
     def _from_other_starts(
@@ -141,7 +147,7 @@ class Solves:
         ``known`` answers count where the question is whether to ask it; ``flat`` is that of the flat start, if it is known.
         """
         backend, program, tried = self.backend, self.backend.program, []
-        flat = flat or self._flat(d, cold)
+        flat = None if cold.solver == IPOPT else flat or self._flat(d, cold)
         if flat is not None:
             tried.append((FLAT, flat))
         for x in program.starts:

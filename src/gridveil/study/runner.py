@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from gridveil.core.errors import InputError
-from gridveil.core.parallel import Failure, all_cores
+from gridveil.core.parallel import Failure
+from gridveil.core.threads import all_cores
 from gridveil.study.store import TaskKey, open_store
 from gridveil.study.study_file import NetworkEntry, Study
 from gridveil.study.trial import Rows, Rules, Task, TrialNetwork, failed_outcome, inspect_network

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.kept import AREAS, ZONES
+from gridveil.programs.compilation import compilation_is_postponed
 from gridveil.sectors.partition import graph_partition
 from gridveil.sectors.power.network import Grid, PowerNetwork
 from gridveil.sectors.power.operating import power_state
@@ -20,6 +22,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BINDING = 0.999  # share of its limit from which a line counts as full
 ZONES_OF_GRAPH = 10  # where the file has neither zones nor areas
 MOST_OUTAGES = 10
+WORST_BALANCE = 1e-8  # of a unit of power, at any bus: more, and a flow by the DC law is solved again with pivots
 BRIDGE = 1e-6  # of its own flow that an outage leaves to other lines: less, and the line is a bridge
 
 
@@ -97,29 +100,14 @@ def outage_severity(grid: Grid, x: Floats, outages: tuple[int, ...]) -> Floats:
 
     An outage of line k leaves PTDF_lk/(1 − PTDF_kk) of its active flow to line l; reactive flows stay. (L,) rates in |S|.
     """
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.linalg import splu
-
     if not outages:
         return np.zeros(0)
     n = grid.n_bus
     voltage = x[n : 2 * n] * np.exp(1j * x[:n])
     at_from, at_to = voltage[grid.from_bus], voltage[grid.to_bus]
     flow = at_from * np.conj(grid.y_ff * at_from + grid.y_ft * at_to)
-    susceptance = grid.reactance_susceptance
-    rows = np.concatenate([grid.from_bus, grid.to_bus, grid.from_bus, grid.to_bus])
-    columns = np.concatenate([grid.from_bus, grid.to_bus, grid.to_bus, grid.from_bus])
-    entries = np.concatenate([susceptance, susceptance, -susceptance, -susceptance])
-    free = np.setdiff1d(np.arange(n), grid.reference)
-    factor = splu(coo_matrix((entries, (rows, columns)), shape=(n, n)).tocsc()[free][:, free])
     found = np.full(len(outages), np.nan)
-    for position, line in enumerate(outages):
-        injection = np.zeros(n)
-        injection[grid.from_bus[line]] += 1.0
-        injection[grid.to_bus[line]] -= 1.0
-        angle = np.zeros(n)
-        angle[free] = factor.solve(injection[free])
-        shares = susceptance * (angle[grid.from_bus] - angle[grid.to_bus])
+    for position, (line, shares) in enumerate(zip(outages, _transfer_shares(grid, outages), strict=True)):
         if abs(1 - shares[line]) < BRIDGE:
             continue
         active = flow.real + shares / (1 - shares[line]) * flow.real[line]
@@ -127,6 +115,61 @@ def outage_severity(grid: Grid, x: Floats, outages: tuple[int, ...]) -> Floats:
         loading[line] = 0.0
         found[position] = float(np.max(loading))
     return found
+
+
+@lru_cache(maxsize=2)  # several optima of one network are looked at, one after the other
+def _transfer_shares(grid: Grid, lines: tuple[int, ...]) -> Floats:
+    """PTDF: what each branch carries of a unit sent from the start of each line to its end, (lines, branches), by the DC law."""
+    chosen, susceptance = np.array(lines, dtype=np.int64), grid.reactance_susceptance
+    injection, column = np.zeros((grid.n_bus, len(lines))), np.arange(len(lines))
+    np.add.at(injection, (grid.from_bus[chosen], column), 1.0)
+    np.subtract.at(injection, (grid.to_bus[chosen], column), 1.0)
+    grounded = np.isin(np.arange(grid.n_bus), grid.reference)
+    for angles in (_angles_by_kernel, _angles_by_scipy):
+        angle = angles(grid, injection, grounded)
+        if angle is None:
+            continue
+        carried = susceptance[:, None] * (angle[grid.from_bus] - angle[grid.to_bus])
+        missing = injection.copy()
+        np.subtract.at(missing, grid.from_bus, carried)
+        np.add.at(missing, grid.to_bus, carried)
+        if np.all(np.abs(missing[~grounded]) <= WORST_BALANCE):
+            break
+    return np.asarray(carried.T)
+
+
+def _angles_by_kernel(grid: Grid, injection: Floats, grounded: NDArray[np.bool_]) -> Floats | None:
+    """Angles (N, k) of a DC power flow; None where kernels are not compiled. Reactances of both signs may spoil them."""
+    if compilation_is_postponed():
+        return None
+    from gridveil.programs.bus_order import analyse
+    from gridveil.programs.potentials import driven_potentials
+
+    order = analyse(grid.n_bus, grid.from_bus, grid.to_bus, np.zeros(grid.n_bus, dtype=bool))
+    at = order.position
+    return driven_potentials(
+        order,
+        at[grid.from_bus],
+        at[grid.to_bus],
+        weight=grid.reactance_susceptance,
+        injection=injection[order.bus_at],
+        grounded=grounded[order.bus_at],
+    )[at]
+
+
+def _angles_by_scipy(grid: Grid, injection: Floats, grounded: NDArray[np.bool_]) -> Floats:
+    """The same by a factorisation with pivots."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.linalg import splu
+
+    susceptance, free = grid.reactance_susceptance, np.flatnonzero(~grounded)
+    rows = np.concatenate([grid.from_bus, grid.to_bus, grid.from_bus, grid.to_bus])
+    columns = np.concatenate([grid.from_bus, grid.to_bus, grid.to_bus, grid.from_bus])
+    entries = np.concatenate([susceptance, susceptance, -susceptance, -susceptance])
+    whole = coo_matrix((entries, (rows, columns)), shape=(grid.n_bus, grid.n_bus)).tocsc()
+    angle = np.zeros_like(injection)
+    angle[free] = splu(whole[free][:, free]).solve(injection[free])
+    return angle
 
 
 def unsolved_profile(network: PowerNetwork, d: Floats) -> OperatingProfile:

@@ -28,6 +28,7 @@ from gridveil.sectors.power.read_elements import (
     current_unit,
     floats,
     ints,
+    rare_rows,
 )
 from gridveil.sectors.power.source import (
     EGRET,
@@ -98,7 +99,7 @@ def _tables(source: ParsedSource, sites: SiteRule) -> PowerTables:
         units, more = egret_storage(path, _egret_buses(document))
         elements, notes = elements.with_storage(units), [*notes, *more]
     notes += [*elements.notes, *devices.notes]
-    windings = [row for row in network.transformers_3w if row["in_service"]]
+    windings = [row for row in rare_rows(network, "transformers_3w") if row["in_service"]]
     if windings:
         notes.append(f"{len(windings)} three-winding transformers: replaced by their star equivalent")
     buses, branches, shunts = _with_stars(network, unswitched.buses, windings)
@@ -199,8 +200,9 @@ def _egret_buses(document: Mapping[str, Any]) -> dict[str, int]:
 
 def _unprotected(network: powerio.BalancedNetwork, elements: Elements) -> tuple[str, ...]:
     """What draws power outside the table of loads: it is published as the file states it."""
-    generators = [row["bus"] for row in network.generators if row["pmin"] < 0 and row["pmax"] <= 0]
-    passive = [row["bus"] for row in network.generators if not row["voltage_regulation_on"] and row["pmax"] > 0]
+    rows = network.generators
+    generators = [row["bus"] for row in rows if row["pmin"] < 0 and row["pmax"] <= 0]
+    passive = [row["bus"] for row in rows if not row["voltage_regulation_on"] and row["pmax"] > 0]
     drawing = [row["bus"] for row in network.shunts if row["g"] > 0 and row["in_service"]]
     found = (
         ("dispatchable loads", "generators", generators, "with their limits"),

@@ -37,15 +37,16 @@ class Elements:
     def __init__(
         self, network: powerio.BalancedNetwork, file_format: str, path: Path, more_lines: Sequence[Row] = ()
     ) -> None:
-        self._lines: list[Row] = [*network.hvdc, *more_lines]
-        self._units: list[Row] = list(network.storage)
+        own_lines = rare_rows(network, "hvdc")
+        self._lines: list[Row] = [*own_lines, *more_lines]
+        self._units: list[Row] = rare_rows(network, "storage")
         self._format, self._path = file_format, path
-        if any(row["in_service"] for row in network.static_var_compensators):
+        if any(row["in_service"] for row in rare_rows(network, "static_var_compensators")):
             raise InputError(
                 f"the case has static var compensators in a form that the format {file_format} is not released in; "
                 "switch them off or state them in a MATPOWER file"
             )
-        for number, row in enumerate(network.hvdc, start=1):
+        for number, row in enumerate(own_lines, start=1):
             if row["in_service"]:
                 self._check_line(number, row)
         stored = sum(bool(row["in_service"]) for row in self._units)
@@ -125,6 +126,11 @@ class Elements:
             q_max=floats(rows, "qmax"),
             in_service=bools(rows, "in_service"),
         )
+
+
+def rare_rows(network: powerio.BalancedNetwork, name: str) -> list[Row]:
+    """Rows of a table that most networks lack: powerio goes over the whole network for it, so an empty one is not asked for."""
+    return list(getattr(network, name)) if getattr(network, f"n_{name}") else []
 
 
 def from_end(limit: Floats, loss_0: Floats, loss_1: Floats) -> Floats:

@@ -221,7 +221,7 @@ def _priced_template(grid: Grid) -> _PricedTemplate:
     variables = np.arange(len(program.linear))
     moves, sizes = len(variables) - 3 * n, len(variables) - n
     # In all rows of the network d stands beside s; the cones of s itself, which come last, know nothing of d.
-    effect = sparse.csr_array(rows.matrix[:, moves:sizes])
+    effect = sparse.csr_array(rows.matrix.to_scipy()[:, moves:sizes])
     beside = sparse.diags_array((np.arange(effect.shape[0]) < effect.shape[0] - 3 * n).astype(float))
     return _PricedTemplate(
         program=program,

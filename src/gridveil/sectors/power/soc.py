@@ -7,15 +7,15 @@ transformers and phase shifters. `soc_program` says why the numbers are safe.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
 from gridveil.core.errors import InputError
-from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import Affine, BoundStatus, ConicProgram, SocBound
+from gridveil.programs.sparse_rows import SparseRows
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.power.soc_costs import ConvexCosts, relaxed_powers
 from gridveil.sectors.power.soc_model import (
@@ -30,11 +30,6 @@ from gridveil.sectors.power.soc_model import (
     generation_box,
     variable_voltage,
 )
-
-if TYPE_CHECKING:
-    from scipy import sparse
-else:
-    sparse = lazy_module("scipy.sparse")
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +76,7 @@ def cost_model(grid: Grid, demand: NDArray[Any]) -> CostModel:
         ]
     )
     program.constant = cost.constant
-    nothing = Affine(sparse.csr_array((len(demand), len(program.linear))), np.zeros(len(demand)))
+    nothing = Affine(SparseRows.empty(len(demand), len(program.linear)), np.zeros(len(demand)))
     load = (nothing.plus(demand.real), nothing.plus(demand.imag))
     constraint_network(program, grid, pairs, Voltage(w, loss, sine, tilt), power, load)
     constraint_cost_level(program, cost, power, level, scale)

@@ -19,20 +19,14 @@ with τ the turns ratio. They are an exact linear image of (w_i, w_j, wr, wi), a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import Affine, ConicProgram
+from gridveil.programs.sparse_rows import SparseRows
 from gridveil.sectors.power.network import Grid
 from gridveil.sectors.power.soc_costs import ConvexCosts, RelaxedPowers, relaxed_powers
-
-if TYPE_CHECKING:
-    from scipy import sparse
-else:
-    sparse = lazy_module("scipy.sparse")
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -160,7 +154,7 @@ def assemble(blocks: list[Block]) -> tuple[ConicProgram, list[Affine]]:
     """Create an empty program over these variables, and each family of them as an expression."""
     sizes = [len(block.lower) for block in blocks]
     starts = np.cumsum([0, *sizes])
-    identity = sparse.eye_array(int(starts[-1]), format="csr")
+    identity = SparseRows.identity(int(starts[-1]))
     program = ConicProgram(
         lower=np.concatenate([block.lower for block in blocks]),
         upper=np.concatenate([block.upper for block in blocks]),
@@ -168,7 +162,8 @@ def assemble(blocks: list[Block]) -> tuple[ConicProgram, list[Affine]]:
         linear=np.concatenate([np.broadcast_to(b.linear, n) for b, n in zip(blocks, sizes, strict=True)]),
     )
     variables = [
-        Affine(identity[start : start + size], np.zeros(size)) for start, size in zip(starts, sizes, strict=False)
+        Affine(identity.pick(np.arange(start, start + size)), np.zeros(size))
+        for start, size in zip(starts, sizes, strict=False)
     ]
     return program, variables
 
@@ -331,7 +326,7 @@ def constraint_thermal_limit(program: ConicProgram, grid: Grid, flows: RelaxedFl
     largest_from, largest_to = largest_flows(grid)
     for p, q, largest in ((flows.p_from, flows.q_from, largest_from), (flows.p_to, flows.q_to, largest_to)):
         tight = np.flatnonzero(grid.rate < largest)
-        limit = Affine(sparse.csr_array((len(tight), p.matrix.shape[1])), grid.rate[tight])
+        limit = Affine(SparseRows.empty(len(tight), p.matrix.n_columns), grid.rate[tight])
         program.add_cones(limit, p.pick(tight), q.pick(tight))
 
 

@@ -148,6 +148,7 @@ def _view(
     true, noisy, released = (
         _at_buses(values, network.load.bus, n) for values in (sites.true, sites.noisy, sites.released)
     )
+    shown = true.tolist(), noisy.tolist(), released.tolist()  # Python's own numbers are quicker to format
     has_load = np.bincount(network.load.bus, minlength=n) > 0
     change = np.where(has_load, (released - true).real, np.nan)
     place = np.flatnonzero(on)
@@ -156,19 +157,20 @@ def _view(
     at_generator = place[grid.generator.bus[: grid.n_unit]]
     g_before, g_after = (_at_buses(state.generation, at_generator, n) for state in (before, after))
     supplied = np.bincount(at_generator, minlength=n) > 0
+    v_shown = v_before.tolist(), v_after.tolist()
     details = []
     for k in range(n):
         rows = []
         if has_load[k]:
             rows += [
-                ("True demand", _power(true[k])),
-                ("Noisy demand", _power(noisy[k])),
-                ("Released demand", _power(released[k])),
+                ("True demand", _power(shown[0][k])),
+                ("Noisy demand", _power(shown[1][k])),
+                ("Released demand", _power(shown[2][k])),
             ]
         if supplied[k]:
             rows += [("Generation before", _power(g_before[k])), ("Generation after", _power(g_after[k]))]
         rows += (
-            [("Voltage before, after", f"{number(v_before[k])}, {number(v_after[k])} p.u.")]
+            [("Voltage before, after", f"{number(v_shown[0][k])}, {number(v_shown[1][k])} p.u.")]
             if on[k]
             else [("Voltage", "isolated")]
         )
@@ -188,7 +190,7 @@ def _view(
     is_line = np.arange(len(start)) >= len(grid.from_bus)
     titles = [
         f"{title(ids[i])} – {title(ids[j])}{', DC line' if dc else ''}: {percent(first)} → {percent(second)} of its rating"
-        for i, j, dc, first, second in zip(start, end, is_line, *loading, strict=True)
+        for i, j, dc, first, second in zip(start, end, is_line, *(shares.tolist() for shares in loading), strict=True)
     ]
     return NetworkView(
         ids=ids,

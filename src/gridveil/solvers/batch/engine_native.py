@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gridveil.core.errors import InputError
-from gridveil.core.parallel import all_cores
+from gridveil.core.threads import all_cores
 from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, RunOptions, batch_values, net_values, outputs
 from gridveil.solvers.batch.layout import N_SCALARS, filled, kernel_source, row_fields, structure_type
 from gridveil.solvers.batch.network import BatchNetwork

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 
 from gridveil.programs.compilation import compiled_before
+from gridveil.programs.graph_walk import walk
 from gridveil.sectors.power.arrays import OpfArrays
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers.structured.problem import Dispatch, Nearest
@@ -31,11 +32,12 @@ def warm_up() -> None:
 
 
 def warm_up_relaxation() -> None:
-    """The kernels of the relaxation on the bus graph alone."""
+    """The kernels of the relaxation on the bus graph, and of other walks over it."""
     relaxation = build_model(load_case("veil2").network).relaxation
     if relaxation is not None:
         relaxation.priced_cost(np.array([0.5, 0.1]), relaxation.dearest_price)
         relaxation.cost_bound(np.array([0.5, 0.1]))
+    walk(np.array([0, 1, 2]), np.array([1, 0]), np.array([0]))  # for the maps of reports
 
 
 def _warm_up_solver() -> None:

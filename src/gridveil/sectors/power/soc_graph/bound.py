@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.lazy import lazy_module
-from gridveil.programs.conic import BoundStatus, SocBound
+from gridveil.programs.conic import Affine, BoundStatus, SocBound
 from gridveil.sectors.power.soc import CostModel, cost_model
 from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
 from gridveil.sectors.power.soc_graph.multipliers import program_multipliers
 from gridveil.sectors.power.soc_graph.solve import GraphSolution, solve_on_graph
 
-if TYPE_CHECKING:
-    from scipy import sparse
-else:
-    sparse = lazy_module("scipy.sparse")
-
+Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 WIDEST_MARGIN = 1e-5
@@ -41,11 +36,12 @@ def cost_bound_on_graph(lowered: LoweredGrid, demand: Complexes) -> SocBound:
     clock = time.perf_counter()
     model = cost_model(lowered.grid, demand)
     solution = solve_on_graph(lowered, demand)
-    value, infeasible = _proved(lowered, solution, model)
+    proof = _Proof.of(lowered, solution, model)
+    value = proof.value
     margin = solution.value - value
     if solution.within(NEAR_GAP, NEAR_RESIDUAL) and margin <= WIDEST_MARGIN * max(abs(solution.value), model.scale):
         status = BoundStatus.SOLVED
-    elif infeasible:
+    elif proof.excludes():
         status, value, margin = BoundStatus.INFEASIBLE, math.inf, math.nan
     else:
         return _with_conic_solver(model, value, solution.iterations, clock)
@@ -58,14 +54,29 @@ def cost_bound_on_graph(lowered: LoweredGrid, demand: Complexes) -> SocBound:
     )
 
 
-def _proved(lowered: LoweredGrid, solution: GraphSolution, model: CostModel) -> tuple[float, bool]:
-    """A safe lower bound, −inf at worst, and whether it is proved that there is no feasible point."""
-    if not (np.all(np.isfinite(solution.prices)) and np.all(np.isfinite(solution.multipliers))):
-        return -math.inf, False
-    rows, layout = model.program.stacked()
-    z = program_multipliers(lowered, solution, model, rows, layout)
-    matrix = sparse.csc_array(-rows.matrix)
-    return model.program.safe_value(matrix, rows.constant, z), model.program.excludes(matrix, rows.constant, z)
+@dataclass(frozen=True, eq=False)
+class _Proof:
+    """Stacked rows of a model, and multipliers in their dual cone."""
+
+    model: CostModel
+    rows: Affine
+    z: Floats
+
+    @staticmethod
+    def of(lowered: LoweredGrid, solution: GraphSolution, model: CostModel) -> _Proof:
+        rows, layout = model.program.stacked()
+        if not (np.all(np.isfinite(solution.prices)) and np.all(np.isfinite(solution.multipliers))):
+            return _Proof(model, rows, np.full(len(rows.constant), np.nan))
+        return _Proof(model, rows, program_multipliers(lowered, solution, model, rows, layout))
+
+    @cached_property
+    def value(self) -> float:
+        """A safe lower bound; −inf where the multipliers prove none."""
+        return self.model.program.safe_value(self.rows, self.z)
+
+    def excludes(self) -> bool:
+        """Whether there is no feasible point."""
+        return self.model.program.excludes(self.rows, self.z)
 
 
 def _with_conic_solver(model: CostModel, value: float, iterations: int, clock: float) -> SocBound:

@@ -18,24 +18,17 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.band import CostTarget
-from gridveil.core.lazy import lazy_module
 from gridveil.programs.conic import BoundStatus, SocBound
 from gridveil.sectors.power.soc import weighed_distance_model
 from gridveil.sectors.power.soc_costs import ConvexCosts, convex_costs
 from gridveil.sectors.power.soc_graph.lowering import LoweredGrid
 from gridveil.sectors.power.soc_graph.multipliers import program_multipliers
 from gridveil.sectors.power.soc_graph.solve import GraphSolution, Midway, solve_graph
-
-if TYPE_CHECKING:
-    from scipy import sparse
-else:
-    sparse = lazy_module("scipy.sparse")
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -255,4 +248,4 @@ def _proved(lowered: LoweredGrid, noisy: Complexes, target: CostTarget, trial: _
     model = weighed_distance_model(lowered.grid, noisy, target, trial.weight / lowered.scale)
     rows, layout = model.program.stacked()
     z = program_multipliers(lowered, trial.solution, model, rows, layout)
-    return model.program.safe_value(sparse.csc_array(-rows.matrix), rows.constant, z)
+    return model.program.safe_value(rows, z)

@@ -65,7 +65,7 @@ def program_multipliers(
     tilt = slice(grid.n_bus + 2 * n_pair, grid.n_bus + 3 * n_pair)
     definition = slice(int(w_fixed.sum()), int(w_fixed.sum()) + n_pair)
     # the slope of the Lagrangian f − zᵀ(Mx + c) in η, where its definition has the coefficient −(unit of the pair)
-    slope = (model.program.linear - rows.matrix.T @ z)[tilt]
+    slope = (model.program.linear - rows.matrix.transposed_times(z))[tilt]
     z[definition] = -slope / lowered.pairs.unit
     return z
 
