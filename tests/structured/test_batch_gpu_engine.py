@@ -160,7 +160,9 @@ def test_the_rest_of_the_demands_is_there_when_slots_want_it(cupy):
     RawModule.started.clear()
     found = BatchSolver(network, engine, tolerance=1e-7).dispatch(scenarios, keep=False)
     first, *later = RawModule.started
-    assert 32 * first <= engine._first(len(sent)) < 32 * min(later)  # who starts before the rest is there has its demands
+    assert (
+        32 * first <= engine._first(len(sent)) < 32 * min(later)
+    )  # who starts before the rest is there has its demands
     assert np.array_equal(found.cost, batch_solver(network).dispatch(scenarios, keep=False).cost)
 
 

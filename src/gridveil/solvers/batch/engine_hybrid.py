@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gridveil.core.parallel import all_cores
+from gridveil.core.threads import all_cores
 from gridveil.solvers.batch.engine import Array, Engine, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.network import BatchNetwork
 
