@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import CostTargetMode, Protects
-from gridveil.core.parallel import all_cores
+from gridveil.core.threads import all_cores
 from gridveil.sectors.registry import load_case
 from gridveil.sectors.series_table import SeriesCase, SeriesLayout, site_names
 from gridveil.service.account import NoAccount
