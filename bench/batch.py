@@ -3,7 +3,7 @@
     python bench/batch.py [--engine gpu] [--runs case118_ieee:1000000,case118_ieee:1000:32] [--data .gpu-data] [--cold]
         [--beside 200]
 
-A run is CASE:SCENARIOS[:LANES[:BOUNDS]], BOUNDS as 2/3/4/4/4 (engine_gpu.BOUNDS). Loads are ±10 % of the file's,
+A run is CASE:SCENARIOS[:LANES[:BOUNDS]], BOUNDS as 2/3/4/4/4 (device_kernels.BOUNDS). Loads are ±10 % of the file's,
 independently in P and Q of every load. Every scenario is checked. Scenarios start at the optimum for the file's own loads,
 which is found anew within the time; with ``--cold`` from scratch. Times, after a batch to warm up: of the kernels alone; with
 the transfer of loads there and of costs, statuses and residuals back ("costs"); and with the primal and dual points back as
@@ -48,7 +48,8 @@ def shaken(demand_p: Any, demand_q: Any, spread: float, seed: int, begin: int, e
 def engine_of(name: str, lanes: int | None, bounds: str = "") -> Engine:
     """The engine of that name."""
     if name == "gpu":
-        from gridveil.solvers.batch.engine_gpu import BOUNDS, GpuEngine
+        from gridveil.solvers.batch.device_kernels import BOUNDS
+        from gridveil.solvers.batch.engine_gpu import GpuEngine
 
         return GpuEngine(lanes, tuple(map(int, bounds.split("/"))) if bounds else BOUNDS)
     from gridveil.solvers.batch.engine_native import NativeEngine
@@ -131,7 +132,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.engine == "gpu":
-        from gridveil.solvers.batch.engine_gpu import device_facts
+        from gridveil.solvers.batch.device_kernels import device_facts
 
         print(json.dumps(device_facts()), flush=True)
     seen: set[str] = set()
@@ -141,7 +142,7 @@ def main() -> None:
         row = measured(given.data / f"{name}.npz", engine, int(count), given.cold, given.phases)
         report(row | ({"bounds": bounds} if bounds else {}), given.out)
         if given.engine == "gpu":
-            from gridveil.solvers.batch.engine_gpu import registers
+            from gridveil.solvers.batch.device_kernels import registers
 
             used = (engine.last["lanes"], engine._bounds)  # type: ignore[attr-defined]
             if str(used) not in seen:

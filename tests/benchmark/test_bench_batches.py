@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gridveil.benchmark import batches
-from gridveil.solvers.batch.engine_gpu import missing_gpu
+from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.engine_native import missing_compiler
 
 

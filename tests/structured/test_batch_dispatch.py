@@ -19,8 +19,8 @@ from gridveil.sectors.power.arrays import structured_arrays
 from gridveil.solvers.batch import engine_native
 from gridveil.solvers.batch.backends import batch_backend
 from gridveil.solvers.batch.contract import BatchStatus, Scenarios
+from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.draws import normal_rows, uniform_rows
-from gridveil.solvers.batch.engine_gpu import missing_gpu
 from gridveil.solvers.batch.engine_native import NativeEngine
 from gridveil.solvers.batch.leftovers import Leftovers
 from gridveil.solvers.batch.network import load_network, lower_network

@@ -14,8 +14,9 @@ import pytest
 from batch_cases import batch_solver, needs_compiler, network_of, shaken
 from test_batch_joint import made_tasks
 
-from gridveil.solvers.batch import engine_gpu
-from gridveil.solvers.batch.engine_gpu import _IDLE, PATIENT_ROUND, GpuEngine
+from gridveil.solvers.batch import device_kernels, engine_gpu
+from gridveil.solvers.batch.device_kernels import BLOCK, PATIENT_ROUND
+from gridveil.solvers.batch.engine_gpu import _IDLE, GpuEngine
 from gridveil.solvers.batch.engine_hybrid import HybridEngine
 from gridveil.solvers.batch.engine_native import NativeEngine
 from gridveil.solvers.batch.joint import JointSolver
@@ -106,9 +107,9 @@ def cupy(monkeypatch):
     stand_in.empty = lambda *given: np.full(*given[:1], np.nan, *given[1:]).view(Array)
     stand_in.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
     monkeypatch.setitem(sys.modules, "cupy", stand_in)
-    engine_gpu._kernels.cache_clear()
+    device_kernels.kernels_for.cache_clear()
     yield stand_in
-    engine_gpu._kernels.cache_clear()
+    device_kernels.kernels_for.cache_clear()
 
 
 def test_a_batch_through_the_gpu_engine_is_the_native_one(cupy):
@@ -139,11 +140,11 @@ def test_joint_tasks_through_the_gpu_engine_are_the_native_ones(cupy):
 def test_slots_and_lanes_fill_the_device_and_no_more(cupy, count, lanes):
     values = {"n_slot": 1000, "n_limit": 100, "n_point": 10, "n_bus": 60}
     slots, found = GpuEngine()._share(values, count, None)
-    full = MULTIPROCESSORS * engine_gpu.FULL * engine_gpu.BLOCK
+    full = MULTIPROCESSORS * engine_gpu.FULL * BLOCK
     assert found == lanes and slots <= count
     assert slots * lanes <= 2 * full
     if slots < count:
-        assert slots * lanes % (MULTIPROCESSORS * engine_gpu.BLOCK) == 0  # whole waves of blocks
+        assert slots * lanes % (MULTIPROCESSORS * BLOCK) == 0  # whole waves of blocks
     large = values | {"n_slot": 10**6}
     assert GpuEngine()._share(large, count, None)[0] <= FREE_BYTES // (8 * 10**6)
     with_points = GpuEngine()._share(large | {"n_point": FREE_BYTES // (16 * count)}, count, None)[0]
@@ -153,7 +154,7 @@ def test_slots_and_lanes_fill_the_device_and_no_more(cupy, count, lanes):
 def test_the_rest_of_the_demands_is_there_when_slots_want_it(cupy):
     """The stand-in's memory holds no numbers before they are sent."""
     _, network, _, _ = network_of("case3_lmbd")
-    scenarios = shaken("case3_lmbd", 2 * MULTIPROCESSORS * engine_gpu.FULL * engine_gpu.BLOCK + 10)
+    scenarios = shaken("case3_lmbd", 2 * MULTIPROCESSORS * engine_gpu.FULL * BLOCK + 10)
     engine = GpuEngine()
     (sent, _), rest = engine.send(scenarios.demand_p, scenarios.demand_q)
     assert rest is not None and np.isnan(sent[-1]).all() and not np.isnan(sent[: engine._first(len(sent))]).any()

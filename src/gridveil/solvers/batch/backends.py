@@ -6,8 +6,9 @@ import numpy as np
 
 from gridveil.core.choices import BatchEngine
 from gridveil.solvers.batch.contract import BatchAnswer, BatchBackend, BatchStatus, Points, Scenarios
+from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.engine import Engine
-from gridveil.solvers.batch.engine_gpu import GpuEngine, missing_gpu
+from gridveil.solvers.batch.engine_gpu import GpuEngine
 from gridveil.solvers.batch.engine_hybrid import HybridEngine
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.batch.leftovers import Leftovers

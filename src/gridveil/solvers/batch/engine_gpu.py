@@ -1,10 +1,10 @@
-"""The kernels on a GPU: compiled by NVRTC through CuPy for the device at hand, a few threads per scenario."""
+"""The kernels on a GPU: rounds of all slots, a few threads per scenario."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -12,37 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
+from gridveil.solvers.batch.device_kernels import (
+    BLOCK,
+    BORDERED,
+    BOUNDS,
+    PATIENT_ROUND,
+    ROUND,
+    WARP,
+    block_size,
+    kernels_for,
+    missing_gpu,
+)
 from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, RunOptions, batch_values, net_values, outputs
-from gridveil.solvers.batch.layout import filled, kernel_source
+from gridveil.solvers.batch.layout import filled
 from gridveil.solvers.batch.network import BatchNetwork
 
 GPU = "gpu"
-BLOCK = 128
-LEAST_CAPABILITY = 70
-BOUNDED = ("ASSEMBLE", "FACTOR", "SOLVE", "RECOVER", "OTHER")
-BOUNDS = (2, 3, 4, 4, 4)
-"""Blocks per multiprocessor that the kernels of each group are compiled for: more blocks leave fewer registers."""
 FULL = 12
 """Blocks per multiprocessor that keep the device busy."""
 WAVES = (24, FULL, 8, 6, 4, 3, 2, 1)
 """Blocks per multiprocessor that slots fill: with these no kernel ends with a wave of few blocks."""
-ROUND = ("assemble", "start", "assemble", "factor", "predict", "aim", "surplus", "correct", "recover", "search", "step")
-"""Kernels of a round, in their order."""
-SYSTEM, CORRECTION = ("assemble", "factor"), ("surplus", "correct", "recover", "search")
-PATIENT_ROUND = (*ROUND[:2], *SYSTEM * 3, *ROUND[4:6], *CORRECTION * 2, "step")
-"""Kernels of a round of few slots: other shifts and second-order corrections are tried at once, not a round later each.
-
-A kernel that no slot has work for takes hardly any time; where slots are many, hardly a warp has none that waits.
-"""
-BORDERED = {"factor": "border", "correct": "refine"}
-"""Kernels of tasks with dense rows, by the one that each follows."""
 HELD = ROUND[2:]
 """Kernels of a round in which no slot takes a scenario."""
 FIRST_SHARE = 4
 """Part of a large batch that is sent before its first round; the rest travels while these scenarios are at work."""
 HELD_ROUNDS = 6
 """Rounds that are launched before demands are sent that no slot needs yet; hardly a scenario ends before."""
-WARP, WIDEST = 32, 256
+WIDEST = 256
 SPREAD = (8, WARP, 128, WIDEST)
 """Lanes to which the last slots at work are spread, as soon as these fill the device: few lanes take long for a round."""
 BLOCK_SHARE = 0.25
@@ -62,21 +58,6 @@ LEAST_TILES = 1024
 MOST_ROUNDS = 1_000_000
 _IDLE = 6  # of the enumeration State in slot.cuh
 _ITERATION_LIMIT = 1  # of the enumeration Result
-
-
-def missing_gpu() -> str | None:
-    """What the GPU engine lacks, in one line, or None."""
-    try:
-        import cupy
-    except ImportError:
-        return "the GPU batch solver needs CuPy: pip install 'gridveil[gpu]'"
-    try:
-        capability = int(cupy.cuda.Device().compute_capability)
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"the GPU batch solver needs a CUDA device, and CuPy finds none ({error})"
-    if capability < LEAST_CAPABILITY:
-        return f"the GPU batch solver needs compute capability 7.0, and the device has {capability / 10:.1f}"
-    return None
 
 
 class GpuEngine:
@@ -162,7 +143,7 @@ class GpuEngine:
         values = net_values(network, self._tables(network), given.local is not None, options)
         slots, lanes = self._share(values, n_scenarios, options.slots)
         made = outputs(xp, n_scenarios, values["n_point"])
-        held = self._slots(slots, _kernels(lanes, self._bounds, network.rows), values)
+        held = self._slots(slots, kernels_for(lanes, self._bounds, network.rows), values)
         arguments = (filled("Net", values), filled("Batch", batch_values(given, made)))
         self.wait()
         begin = perf_counter()
@@ -230,7 +211,7 @@ class GpuEngine:
                     continue
                 lanes = self._wider(held, wanted - done, arguments[0])
                 if lanes is not None:
-                    held, graph = self._spread(held, arguments[0], _kernels(lanes, self._bounds, rows)), None
+                    held, graph = self._spread(held, arguments[0], kernels_for(lanes, self._bounds, rows)), None
                 elif held.tiles > LEAST_TILES and wanted - done < CROWDED * held.tiles * held.per_tile:
                     self._compact(held, arguments[0])
                     graph = None
@@ -260,7 +241,7 @@ class GpuEngine:
         return stream.end_capture()
 
     def _launch(self, held: _Slots, names: tuple[str, ...], arguments: tuple[Any, Any]) -> None:
-        block, given = _block(held.lanes), (*arguments, held.work)
+        block, given = block_size(held.lanes), (*arguments, held.work)
         grid = ((held.tiles * max(WARP, held.lanes) + block - 1) // block,)
         for name in names:
             for one in (name, BORDERED.get(name)):
@@ -332,11 +313,6 @@ def _per_tile(lanes: int) -> int:
     return max(1, WARP // lanes)
 
 
-def _block(lanes: int) -> int:
-    """Threads of a block: those of several tiles, or of one slot."""
-    return BLOCK if lanes <= WARP else lanes
-
-
 @dataclass(frozen=True, eq=False)
 class _Slots:
     """Slots in the device's memory, and the kernels for their number of lanes."""
@@ -377,39 +353,3 @@ class _Plain:
     def launch(self, stream: Any) -> None:
         """Launch everything."""
         self._launch()
-
-
-@cache
-def _kernels(lanes: int, bounds: tuple[int, ...], rows: int = 0) -> dict[str, Any]:
-    import cupy
-
-    blocks = bounds if lanes <= WARP else (1,) * len(bounds)  # a round of few slots waits for memory, not for registers
-    least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in zip(BOUNDED, blocks, strict=True))
-    source = f"#define LANES {lanes}\n#define BLOCK {_block(lanes)}\n{least}\n{kernel_source(rows)}"
-    module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
-    names = ("init", *dict.fromkeys(ROUND), "move_slots", "take_slots", *(BORDERED.values() if rows else ()))
-    return {name: module.get_function(name) for name in names} | {"lanes": lanes}
-
-
-def registers(lanes: int, bounds: tuple[int, ...] = BOUNDS) -> dict[str, tuple[int, int]]:
-    """Registers per thread, and bytes per thread that did not fit into them, of each kernel."""
-    return {
-        name: (kernel.num_regs, kernel.local_size_bytes)
-        for name, kernel in _kernels(lanes, bounds).items()
-        if name != "lanes"
-    }
-
-
-def device_facts() -> dict[str, Any]:
-    """Name, memory and driver of the current device."""
-    import cupy
-
-    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
-    return {
-        "device": properties["name"].decode(),
-        "memory_bytes": int(properties["totalGlobalMem"]),
-        "multiprocessors": int(properties["multiProcessorCount"]),
-        "runtime": int(cupy.cuda.runtime.runtimeGetVersion()),
-        "cupy": cupy.__version__,
-        "numpy": np.__version__,
-    }

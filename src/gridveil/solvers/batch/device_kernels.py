@@ -1,0 +1,84 @@
+"""The kernels for the GPU at hand, compiled by NVRTC through CuPy, and facts of that device."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gridveil.solvers.batch.layout import kernel_source
+
+WARP = 32
+BLOCK = 128
+LEAST_CAPABILITY = 70
+BOUNDED = ("ASSEMBLE", "FACTOR", "SOLVE", "RECOVER", "OTHER")
+BOUNDS = (2, 3, 4, 4, 4)
+"""Blocks per multiprocessor that the kernels of each group are compiled for: more blocks leave fewer registers."""
+ROUND = ("assemble", "start", "assemble", "factor", "predict", "aim", "surplus", "correct", "recover", "search", "step")
+"""Kernels of a round, in their order."""
+SYSTEM, CORRECTION = ("assemble", "factor"), ("surplus", "correct", "recover", "search")
+PATIENT_ROUND = (*ROUND[:2], *SYSTEM * 3, *ROUND[4:6], *CORRECTION * 2, "step")
+"""Kernels of a round of few slots: other shifts and second-order corrections are tried at once, not a round later each.
+
+A kernel that no slot has work for takes hardly any time; where slots are many, hardly a warp has none that waits.
+"""
+BORDERED = {"factor": "border", "correct": "refine"}
+"""Kernels of tasks with dense rows, by the one that each follows."""
+
+
+def missing_gpu() -> str | None:
+    """What the GPU engine lacks, in one line, or None."""
+    try:
+        import cupy
+    except ImportError:
+        return "the GPU batch solver needs CuPy: pip install 'gridveil[gpu]'"
+    try:
+        capability = int(cupy.cuda.Device().compute_capability)
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"the GPU batch solver needs a CUDA device, and CuPy finds none ({error})"
+    if capability < LEAST_CAPABILITY:
+        return f"the GPU batch solver needs compute capability 7.0, and the device has {capability / 10:.1f}"
+    return None
+
+
+def block_size(lanes: int) -> int:
+    """Threads of a block: those of several tiles, or of one slot."""
+    return BLOCK if lanes <= WARP else lanes
+
+
+@cache
+def kernels_for(lanes: int, bounds: tuple[int, ...], rows: int = 0) -> dict[str, Any]:
+    """The kernels by name, for so many lanes per slot and dense rows; and "lanes" themselves."""
+    import cupy
+
+    blocks = bounds if lanes <= WARP else (1,) * len(bounds)  # a round of few slots waits for memory, not for registers
+    least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in zip(BOUNDED, blocks, strict=True))
+    source = f"#define LANES {lanes}\n#define BLOCK {block_size(lanes)}\n{least}\n{kernel_source(rows)}"
+    module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
+    names = ("init", *dict.fromkeys(ROUND), "move_slots", "take_slots", *(BORDERED.values() if rows else ()))
+    return {name: module.get_function(name) for name in names} | {"lanes": lanes}
+
+
+def registers(lanes: int, bounds: tuple[int, ...] = BOUNDS) -> dict[str, tuple[int, int]]:
+    """Registers per thread, and bytes per thread that did not fit into them, of each kernel."""
+    return {
+        name: (kernel.num_regs, kernel.local_size_bytes)
+        for name, kernel in kernels_for(lanes, bounds).items()
+        if name != "lanes"
+    }
+
+
+def device_facts() -> dict[str, Any]:
+    """Name, memory and driver of the current device."""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return {
+        "device": properties["name"].decode(),
+        "memory_bytes": int(properties["totalGlobalMem"]),
+        "multiprocessors": int(properties["multiProcessorCount"]),
+        "runtime": int(cupy.cuda.runtime.runtimeGetVersion()),
+        "cupy": cupy.__version__,
+        "numpy": np.__version__,
+    }
