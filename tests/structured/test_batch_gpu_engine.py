@@ -225,3 +225,18 @@ def test_small_batches_run_on_the_processor(cupy):
         found, expected = solver.dispatch(scenarios), BatchSolver(network, small).dispatch(scenarios)
         assert bool(RawModule.launched) is launched
         assert np.array_equal(found.cost, expected.cost) and np.array_equal(found.points.va, expected.points.va)
+
+
+def test_memory_that_the_pool_keeps_in_pieces_is_let_go_before_slots_are_spread(cupy, monkeypatch):
+    """As much as the pool keeps counts only once it is free in one piece."""
+    kept = {"bytes": 9 * FREE_BYTES}
+
+    def let_go() -> None:
+        monkeypatch.setattr(Device, "mem_info", (FREE_BYTES + kept.pop("bytes"), 10 * FREE_BYTES))
+
+    pool = types.SimpleNamespace(free_bytes=lambda: kept.get("bytes", 0), free_all_blocks=let_go)
+    monkeypatch.setattr(cupy, "get_default_memory_pool", lambda: pool)
+    engine = GpuEngine()
+    assert engine._is_free(FREE_BYTES // 2) and "bytes" in kept  # enough beside what is kept
+    assert not engine._is_free(20 * FREE_BYTES) and "bytes" in kept  # in vain
+    assert engine._is_free(5 * FREE_BYTES) and "bytes" not in kept
