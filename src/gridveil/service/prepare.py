@@ -100,7 +100,7 @@ class Prepared:
             data, _ = self.made_up(loading=loading)
         except GridveilError:
             return math.nan
-        answer = self.solves.afresh(data)
+        answer = self.solves.soon(data)
         bound = self.model.relaxation.relaxed_cost(data) if self.model.relaxation is not None else None
         return (
             (answer.cost - bound) / abs(answer.cost)

@@ -91,6 +91,15 @@ class Solves:
         """O(d) from public starts: the flat one, the x of the nearest feasible data, the program's others."""
         return self._from_public_starts(d, self.backend.dispatch(d))
 
+    def soon(self, d: Vector) -> Answer:
+        """O(d) afresh, but as far as the default solver gets where Ipopt takes long: for what one can do without."""
+        if self._is_quick or self.backend.name == IPOPT:
+            return self.afresh(d)
+        answer = self.fresh(d)
+        if answer.converged:
+            return answer
+        return self.backend.dispatch(d, start=self.nearest_feasible(d).start, effort=Effort.BRIEF)
+
     def best(self, d: Vector) -> Answer:
         """O(d) afresh, or what other public starts and Ipopt find if that is cheaper: a local solver proves no optimum."""
         flat: Answer | None = None
