@@ -12,7 +12,7 @@ import yaml
 from conftest import optimum
 from gridveil.core.secret import SecretValues
 from gridveil.privacy.attacks import comments_of, power_flow_attack, reading_attack, values_in_text
-from gridveil.privacy.limits import numbers_from_secret
+from gridveil.privacy.limits import equal_numbers, in_words
 from gridveil.sectors.builtin import resolve_case
 from gridveil.sectors.power.export import public_tables
 from gridveil.sectors.power.write import write_power_network
@@ -98,7 +98,7 @@ def test_limits_derived_from_demand_are_reported_to_the_curator(cli, tmp_path):
     path = tmp_path / "case.m"
     net.base = 41.75
     path.write_text(net.text())
-    assert any("base MVA" in text for text in numbers_from_secret(load_case(str(path))))
+    assert any("base MVA" in text for text in in_words(equal_numbers(load_case(str(path)))))
     assert cli("release", path, "--out", tmp_path / "out", "--seed", 1, "--beta", "20%").code == 0
     assert json.loads((tmp_path / "out/curator/report.json").read_text())["public_numbers_that_equal_a_secret"]
 
@@ -106,7 +106,7 @@ def test_limits_derived_from_demand_are_reported_to_the_curator(cli, tmp_path):
 def findings_of(net, folder: Path) -> list[str]:
     path = folder / "limits.m"
     path.write_text(net.text())
-    return numbers_from_secret(load_case(str(path)))
+    return in_words(equal_numbers(load_case(str(path))))
 
 
 @pytest.mark.parametrize("token", ["matpower", "powermodels-json", "pandapower-json"])

@@ -39,11 +39,6 @@ class EqualNumber:
     coincidence: bool
 
 
-def numbers_from_secret(case: Case) -> list[str]:
-    """Name each public number that equals a secret value or a total of them, coincidences apart. For the curator only."""
-    return in_words(equal_numbers(case))
-
-
 def in_words(equal: Sequence[EqualNumber]) -> list[str]:
     """Name numbers that equal a secret value or a total, coincidences apart. For the curator only."""
     return [f"{one.column}, row {one.row}: equals {one.meaning}" for one in equal if not one.coincidence]
