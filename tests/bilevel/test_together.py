@@ -13,7 +13,7 @@ from gridveil.bilevel.bulk import run_together
 from gridveil.bilevel.methods.auto import solve_auto
 from gridveil.bilevel.methods.settings import AutoSettings, BisectionSettings
 from gridveil.bilevel.result import Ending
-from gridveil.bilevel.together import auto as together_auto
+from gridveil.bilevel.together import search as together_search
 from gridveil.bilevel.together.offer import Asked
 from gridveil.bilevel.together.releases import TogetherReleases, release_together
 from gridveil.bilevel.together.rows import Bands, HandOver
@@ -242,7 +242,7 @@ def test_points_are_verified_from_the_joint_point_where_nothing_from_scratch_wor
 def test_rows_that_take_long_wait_for_the_others_and_end_the_same(monkeypatch):
     setting = Setting("case14_ieee", [(0.1, "1%")], 12)
     usual = setting.together()
-    monkeypatch.setattr(together_auto, "FIRST_ITERATIONS", 9)
+    monkeypatch.setattr(together_search, "FIRST_ITERATIONS", 9)
     found = setting.together()
     assert len(found.batches) > len(usual.batches)
     assert max(batch.most_iterations for batch in found.batches[:2]) == 9 < usual.batches[0].most_iterations
@@ -254,7 +254,7 @@ def test_rows_that_a_batch_does_not_wait_for_end_the_same(monkeypatch):
     """As a GPU leaves its stragglers: without a point, at the iteration limit. A point that is no number passes no check."""
     setting = Setting("case14_ieee", [(0.1, "1%")], 12)
     usual, left = setting.together(), []
-    monkeypatch.setattr(together_auto, "LEFT", 0.25)
+    monkeypatch.setattr(together_search, "LEFT", 0.25)
     run = NativeEngine.run
 
     def hasty(self, network, given, options):
@@ -315,7 +315,7 @@ def test_a_high_point_at_noisy_data_that_cost_too_much_is_handed_over(monkeypatc
     monkeypatch.setattr(
         "gridveil.solvers.batch.solver.check_batch", lambda grid, on, some, cost, points, xp: xp.zeros((len(some), 3))
     )
-    monkeypatch.setattr(together_auto, "WORSE_THAN_START", 1.0)
+    monkeypatch.setattr(together_search, "WORSE_THAN_START", 1.0)
     spoiled(setting, monkeypatch, dearer)
     assert set(setting.together().handed_over) == {HandOver.NOISY_TOO_DEAR}
 
