@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from fake_cupy import cupy  # noqa: F401, a fixture
 from gridveil.cli import main
 from gridveil.cli.output import OutputMode, set_output_mode
 from gridveil.core.choices import Formulation

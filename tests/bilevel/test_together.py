@@ -159,15 +159,19 @@ def test_a_band_of_another_row_would_be_noticed():
 
 
 def spoiled(setting, monkeypatch, spoil):
-    """Let every batch pass through ``spoil`` (is it of joint problems, choices of starts, what came of it)."""
+    """Change what problems come to, knowing whether they are joint and how they started."""
     engine = setting.batches.rows.engine
-    run = engine.run
+    opened = engine.open
 
-    def changed(network, given, options):
-        start = np.full(len(given.demand_p), SOFTENED) if given.start is None else given.start[:, 0]
-        return spoil(network.rows > 0, start, run(network, given, options))
+    def open_spoiled(network, rows, options):
+        stream = opened(network, rows, options)
+        take = stream.take
+        monkeypatch.setattr(
+            stream, "take", lambda mine: spoil(network.rows > 0, stream._arrays.given.start[mine, 0], take(mine))
+        )
+        return stream
 
-    monkeypatch.setattr(engine, "run", changed)
+    monkeypatch.setattr(engine, "open", open_spoiled)
 
 
 def failing(raw, which):
@@ -225,7 +229,7 @@ def test_soft_balances_verify_what_cold_starts_do_not_solve(monkeypatch):
     usual = setting.together()
     spoiled(setting, monkeypatch, lambda joint, start, raw: failing(raw, ~joint & (start == COLD)))
     found = setting.together()
-    assert [batch.rows for batch in found.batches if batch.what == "softened"] == [(usual.finished.sum(),)]
+    assert sum(turn.dispatches[2] for turn in found.turns) == usual.finished.sum()
     assert np.array_equal(found.finished, usual.finished) and np.array_equal(found.d, usual.d, equal_nan=True)
     assert found.cost == pytest.approx(usual.cost, rel=1e-7, nan_ok=True)
 
@@ -235,40 +239,52 @@ def test_points_are_verified_from_the_joint_point_where_nothing_from_scratch_wor
     usual = setting.together()
     spoiled(setting, monkeypatch, lambda joint, start, raw: failing(raw, ~joint & np.isin(start, [COLD, SOFTENED])))
     found = setting.together()
-    assert [batch.rows for batch in found.batches if batch.what == "nearby"] == [(usual.finished.sum(),)]
+    assert sum(turn.dispatches[3] for turn in found.turns) == usual.finished.sum()
     assert np.array_equal(found.finished, usual.finished) and np.array_equal(found.d, usual.d, equal_nan=True)
 
 
-def test_rows_that_take_long_wait_for_the_others_and_end_the_same(monkeypatch):
-    setting = Setting("case14_ieee", [(0.1, "1%")], 12)
+@pytest.mark.parametrize("threads", [2, 3])
+def test_rows_do_not_wait_for_each_other_and_end_the_same(threads):
+    """With more cores than problems a turn ends as soon as one of them has; which one is chance, what it finds is not."""
+    usual = Setting("case14_ieee", [(0.1, "1%"), (0.3, "0.5%")], 8).together()
+    found = Setting("case14_ieee", [(0.1, "1%"), (0.3, "0.5%")], 8, engine=NativeEngine(threads=threads)).together()
+    assert len(found.turns) > len(usual.turns)
+    both = [
+        (sum(turn.joint[0] for turn in turns), sum(sum(turn.joint) + sum(turn.dispatches) for turn in turns))
+        for turns in (found.turns, usual.turns)
+    ]
+    assert both[0] == both[1]  # the same problems
+    assert np.array_equal(found.d, usual.d, equal_nan=True) and np.array_equal(found.cost, usual.cost, equal_nan=True)
+
+
+def test_a_row_whose_problem_is_slow_is_overtaken_by_all_others(monkeypatch):
+    """Its first problem is told to have ended only when nothing else is under way."""
+    setting = Setting("case14_ieee", [(0.1, "1%")], 6)
     usual = setting.together()
-    monkeypatch.setattr(together_search, "FIRST_ITERATIONS", 9)
+    engine, slow, streams = setting.batches.rows.engine, int(np.flatnonzero(usual.finished)[0]), []
+    opened = engine.open
+
+    def open_slow(network, rows, options):
+        stream, held = opened(network, rows, options), []
+        ended = stream.ended
+        streams.append(stream)
+
+        def all_others():
+            mine = ended()
+            held.extend(mine[mine == slow])
+            others = mine[mine != slow]
+            return (
+                others if len(others) or any(one.busy for one in streams) else np.array([held.pop()] if held else mine)
+            )
+
+        monkeypatch.setattr(stream, "ended", all_others)
+        return stream
+
+    monkeypatch.setattr(engine, "open", open_slow)
     found = setting.together()
-    assert len(found.batches) > len(usual.batches)
-    assert max(batch.most_iterations for batch in found.batches[:2]) == 9 < usual.batches[0].most_iterations
-    # A run that the limit ends is solved all the same if the check finds its point sound: last digits may differ.
-    assert found.d == pytest.approx(usual.d, abs=1e-5, nan_ok=True) and np.array_equal(found.finished, usual.finished)
-
-
-def test_rows_that_a_batch_does_not_wait_for_end_the_same(monkeypatch):
-    """As a GPU leaves its stragglers: without a point, at the iteration limit. A point that is no number passes no check."""
-    setting = Setting("case14_ieee", [(0.1, "1%")], 12)
-    usual, left = setting.together(), []
-    monkeypatch.setattr(together_search, "LEFT", 0.25)
-    run = NativeEngine.run
-
-    def hasty(self, network, given, options):
-        raw = run(self, network, given, options)
-        undone = slice(0, int(options.left * len(raw.status)))
-        left.append(undone.stop)
-        raw.status[undone], raw.iterations[undone] = BatchStatus.ITERATION_LIMIT, options.max_iterations
-        raw.point[undone], raw.cost[undone] = np.nan, np.nan
-        return raw
-
-    monkeypatch.setattr(NativeEngine, "run", hasty)
-    found = setting.together()
-    assert left[0] == 3 and left[-1] == 0
-    assert np.array_equal(found.finished, usual.finished) and np.array_equal(found.d, usual.d, equal_nan=True)
+    assert np.array_equal(found.d, usual.d, equal_nan=True)
+    last = [rows for rows, kinds in zip(found.history._rows, found.history._kinds, strict=True) if len(kinds)][-1]
+    assert last.tolist() == [slow] and len(found.turns) > len(usual.turns)
 
 
 @pytest.mark.parametrize("settings", [AutoSettings(most_cuts=0), AutoSettings(flat=1e9)])

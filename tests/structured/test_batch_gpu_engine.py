@@ -1,12 +1,7 @@
-"""The GPU engine's own part, with a stand-in for CuPy whose first graph runs the native library on the same structures.
-
-What only a device can show, its compiler and its warps, is measured by bench/batch.py.
-"""
+"""The GPU engine's own part, with a stand-in for CuPy; what only a device can show is measured by bench/batch.py."""
 
 from __future__ import annotations
 
-import ctypes
-import sys
 import types
 
 import numpy as np
@@ -14,7 +9,8 @@ import pytest
 from batch_cases import batch_solver, needs_compiler, network_of, shaken
 from test_batch_joint import made_tasks
 
-from gridveil.solvers.batch import device_kernels, engine_gpu
+from fake_cupy import FREE_BYTES, MULTIPROCESSORS, Device, RawModule
+from gridveil.solvers.batch import engine_gpu
 from gridveil.solvers.batch.device_kernels import BLOCK, PATIENT_ROUND
 from gridveil.solvers.batch.engine_gpu import _IDLE, GpuEngine
 from gridveil.solvers.batch.engine_hybrid import HybridEngine
@@ -25,91 +21,6 @@ from gridveil.solvers.batch.network import lower_network
 from gridveil.solvers.batch.solver import BatchSolver
 
 pytestmark = needs_compiler
-
-MULTIPROCESSORS, FREE_BYTES = 2, 10**9
-
-
-class Stream:
-    def __init__(self, non_blocking: bool) -> None:
-        pass
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def begin_capture(self) -> None:
-        pass
-
-    def end_capture(self) -> types.SimpleNamespace:
-        return types.SimpleNamespace(launch=lambda stream: RawModule.solve())
-
-    def synchronize(self) -> None:
-        pass
-
-
-class Device:
-    compute_capability = "90"
-    mem_info = (FREE_BYTES, FREE_BYTES)
-    attributes = {"MultiProcessorCount": MULTIPROCESSORS}  # noqa: RUF012
-
-    def synchronize(self) -> None:
-        pass
-
-
-class RawModule:
-    """Compiles nothing: the first graph after "init" solves the batch natively, kernels do nothing."""
-
-    waiting = None
-    launched: list[str] = []  # noqa: RUF012
-    started: list[int] = []  # noqa: RUF012
-    """Tiles that each kernel "start" was launched for."""
-
-    @classmethod
-    def solve(cls) -> None:
-        if cls.waiting is None:
-            return
-        (net, batch, work), rows = cls.waiting
-        cls.waiting = None
-        library = NativeEngine(threads=1)._library(rows)
-        library.gridveil_run(*(ctypes.c_void_p(one.ctypes.data) for one in (net, batch, work)))
-
-    def __init__(self, code: str, options: tuple[str, ...], backend: str) -> None:
-        assert backend == "nvrtc" and "struct Net" in code and "#define BLOCKS_FACTOR 3" in code
-        self._rows = 2 if "#define ROWS 2" in code else 0
-
-    def get_function(self, name: str):
-        def launch(grid, block, arguments) -> None:
-            RawModule.launched.append(name)
-            if name == "start":
-                RawModule.started.append(int(arguments[2]["n_tiles"][0]))
-            if name == "init":
-                RawModule.waiting = arguments, self._rows
-
-        return launch
-
-
-class Array(np.ndarray):
-    """An array that is told what to hold, as CuPy's are."""
-
-    def set(self, values: np.ndarray, stream: object = None) -> None:
-        self[:] = values
-
-
-@pytest.fixture
-def cupy(monkeypatch):
-    stand_in = types.ModuleType("cupy")
-    stand_in.__getattr__ = lambda name: getattr(np, name)  # type: ignore[method-assign]
-    stand_in.cuda = types.SimpleNamespace(Device=Device, Stream=Stream, runtime=types.SimpleNamespace())
-    stand_in.cuda.runtime.CUDARuntimeError = RuntimeError
-    stand_in.asnumpy, stand_in.RawModule = np.asarray, RawModule
-    stand_in.empty = lambda *given: np.full(*given[:1], np.nan, *given[1:]).view(Array)
-    stand_in.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    monkeypatch.setitem(sys.modules, "cupy", stand_in)
-    device_kernels.kernels_for.cache_clear()
-    yield stand_in
-    device_kernels.kernels_for.cache_clear()
 
 
 def test_a_batch_through_the_gpu_engine_is_the_native_one(cupy):
@@ -177,7 +88,7 @@ def held_slots(kernels, per_tile: int = 2):
     fields = [name for name, _ in STRUCTURES["Net"]]
     net = filled("Net", dict.fromkeys(fields, 0) | {"n_slot": n_slot, "o_scalar": 0})
     work = filled("Work", {"memory": 0, "softness": 0, "n_tiles": 6})
-    return net, engine_gpu._Slots(kernels | {"lanes": 32 // per_tile}, memory.reshape(-1), np.zeros(0), work)
+    return net, engine_gpu.Slots(kernels | {"lanes": 32 // per_tile}, memory.reshape(-1), np.zeros(0), work)
 
 
 def test_slots_at_work_move_to_the_front(cupy):
@@ -197,21 +108,22 @@ def test_slots_at_work_are_spread_over_more_lanes(cupy):
     asked = {}
     net, held = held_slots({})
     kernels = {"lanes": 8, "take_slots": lambda grid, block, given: asked.update(grid=grid, given=given)}
-    wider = GpuEngine()._spread(held, net, kernels)
-    _, work, memory, _, width, source = asked["given"]
+    wider = GpuEngine().spread(held, net, kernels)
+    _, work, memory, _, width, source, without_work = asked["given"]
     assert wider.tiles == 2 and wider.per_tile == 4 and wider.memory.size == 2 * 4 * 4 and asked["grid"] == (8,)
     assert memory is held.memory and width == 2 and source.tolist() == [0, 3, 7, 8, 11, -1, -1, -1]
+    assert without_work == _IDLE
     assert work is wider.work and int(work["memory"][0]) == wider.memory.ctypes.data
 
 
 @pytest.mark.parametrize("busy, lanes", [(3000, None), (400, 8), (100, 32)])
 def test_the_last_slots_get_as_many_lanes_as_keep_the_device_busy(cupy, busy, lanes):
     net, held = held_slots({})
-    one = engine_gpu._Slots({"lanes": 1}, held.memory, held.softness, held.work)
-    assert GpuEngine()._wider(one, busy, net) == lanes
-    assert GpuEngine(lanes=1)._wider(one, busy, net) is None  # the caller's choice is kept to
+    one = engine_gpu.Slots({"lanes": 1}, held.memory, held.softness, held.work)
+    assert GpuEngine().wider(one, busy, net) == lanes
+    assert GpuEngine(lanes=1).wider(one, busy, net) is None  # the caller's choice is kept to
     net["n_slot"] = FREE_BYTES
-    assert GpuEngine()._wider(one, busy, net) is None  # no room for a copy
+    assert GpuEngine().wider(one, busy, net) is None  # no room for a copy
 
 
 def test_small_batches_run_on_the_processor(cupy):

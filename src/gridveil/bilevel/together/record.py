@@ -26,25 +26,21 @@ STEPS = (
 _COLUMNS = ("radius", "delta", "proxy", "joint_cost", "cost", "seconds")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchLine:
-    """One batch: how many rows of each kind, and where the time went."""
+@dataclass(kw_only=True)
+class TurnLine:
+    """One look at what has ended: how many problems of each kind, and where the time went."""
 
-    what: str
-    rows: tuple[int, ...]
-    """Of joint problems: nearest, cut, push; of dispatches: at joint points, from scratch; otherwise verified: all."""
-    iterations: float
-    most_iterations: int
-    rounds: int
-    """See ``RawOutput``."""
-    kernels: float
-    check: float
-    seconds: float
-
-    @property
-    def seconds_per_row(self) -> float:
-        """The share of each row."""
-        return self.seconds / sum(self.rows)
+    joint: tuple[int, ...]
+    """Nearest, cut, push."""
+    dispatches: tuple[int, ...]
+    """At joint points; from scratch, by way of soft balances, near the joint point."""
+    waiting: float
+    """Seconds until there was something to look at."""
+    seconds_per_row: float
+    """The share of each row."""
+    iterations: int = 0
+    """Of the problems that have ended."""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +90,11 @@ class ReleasedRows:
     calls: Ints
     target: Bands
     history: StepHistory
-    batches: tuple[BatchLine, ...]
+    turns: tuple[TurnLine, ...]
     seconds: float
 
     @classmethod
-    def of(cls, rows: AutoRows, history: StepHistory, batches: tuple[BatchLine, ...], seconds: float) -> ReleasedRows:
+    def of(cls, rows: AutoRows, history: StepHistory, turns: tuple[TurnLine, ...], seconds: float) -> ReleasedRows:
         """Bring what is known of all rows to the caller's memory."""
         xp, finished = rows.power.xp, rows.phase == Phase.FINISHED
         nothing = ~finished
@@ -122,7 +118,7 @@ class ReleasedRows:
             calls=rows.calls,
             target=rows.target,
             history=history,
-            batches=batches,
+            turns=turns,
             seconds=seconds,
         )
 
@@ -142,7 +138,7 @@ class ReleasedRows:
     def result(self, row: int) -> BilevelResult | None:
         """A row as the result of a single release; None if it was handed over.
 
-        Seconds are its share of each batch that it took part in.
+        Seconds are its share of each turn in which a problem of its own ended.
         """
         if not self.finished[row]:
             return None

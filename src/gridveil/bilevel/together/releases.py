@@ -54,6 +54,7 @@ def release_together(
 
     Rows that leave the usual path are handed over: they have no result, and are for the code of single releases.
     """
+    power = power.suited(len(noisy))
     step = max(1, power.engine.state_bytes // bytes_per_row(power))
     within = np.all((program.d_lower <= noisy) & (noisy <= program.d_upper), axis=1)
     for begin in range(0, len(noisy), step):
@@ -62,4 +63,4 @@ def release_together(
         rows = AutoRows(power, given, Bands(target.value[part], target.beta[part]))
         search = AutoSearch(rows, settings, within[part])
         search.run()
-        yield ReleasedRows.of(rows, search.history, tuple(search.batches), perf_counter() - clock)
+        yield ReleasedRows.of(rows, search.history, tuple(search.turns), perf_counter() - clock)

@@ -156,8 +156,8 @@ class AutoRows:
         self.phase, self.doing = np.full(n, int(Phase.JOINT)), np.full(n, int(Doing.HIGHPOINT))
         self.attempt = np.full(n, int(StartRank.COLD))
         """Which of its starts the problem under way is at."""
-        self.parked = np.zeros(n, bool)
-        """Whether a row waits for the others, since its problem takes long."""
+        self.asked = np.zeros(n, bool)
+        """Whether the problem that a row waits for is under way."""
         self.has_last = np.zeros(n, bool)
         """Whether there is a last dispatch."""
         self.start_at = np.full(n, int(StartAt.BASE))
@@ -182,6 +182,11 @@ class AutoRows:
 
     def __len__(self) -> int:
         return len(self.noisy)
+
+    @property
+    def waits_for_dispatch(self) -> Bools:
+        """(n,) whether a row waits for O somewhere."""
+        return (self.phase >= Phase.FOLLOW) & (self.phase < Phase.FINISHED)
 
     def hand_over(self, rows: Ints, reason: HandOver) -> None:
         """Leave rows to the code of single releases."""

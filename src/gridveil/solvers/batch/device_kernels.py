@@ -56,7 +56,7 @@ def kernels_for(lanes: int, bounds: tuple[int, ...], rows: int = 0) -> dict[str,
     least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in zip(BOUNDED, blocks, strict=True))
     source = f"#define LANES {lanes}\n#define BLOCK {block_size(lanes)}\n{least}\n{kernel_source(rows)}"
     module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
-    names = ("init", *dict.fromkeys(ROUND), "move_slots", "take_slots", *(BORDERED.values() if rows else ()))
+    names = ("init", *dict.fromkeys(ROUND), "move_slots", "take_slots", "latch", *(BORDERED.values() if rows else ()))
     return {name: module.get_function(name) for name in names} | {"lanes": lanes}
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gridveil.solvers.batch.layout import NET_INTS, NET_REALS, STRUCTURES
 from gridveil.solvers.batch.network import BatchNetwork
@@ -21,22 +24,15 @@ from gridveil.solvers.batch.settings import (
     TRIALS_AGAIN,
 )
 
+Ints = NDArray[np.int64]
 Array = Any
 """An array of the engine: NumPy's or CuPy's."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long a batch waits for its slowest scenarios."""
-
-    max_iterations: int = MAX_ITERATIONS
-    left: float = 0.0
-    """Share of the scenarios that may be left at the iteration limit as soon as all others have ended. A few can take many
-    times the rounds of the others; an engine that runs every scenario by itself has no need to leave any."""
+_OF_STREAMS = ("queue", "ended", "working")  # fields of ``Batch`` that are for streams alone
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Patience):
+class RunOptions:
     """What distinguishes one batch from another."""
 
     tolerance: float
@@ -91,8 +87,6 @@ class RawOutput:
     """Whether a chosen start was feasible."""
     seconds: float
     """Time of the kernels alone."""
-    rounds: int = 0
-    """Iterations that all slots went through together; zero where each slot runs by itself."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,16 +103,9 @@ class EngineAnswer:
     """(B, 2 D) active, then reactive demands: those found by joint tasks, those given of dispatches."""
     prices: Array | None
     """(B, 2 D) ∂O/∂d of dispatches."""
-    kernels: float
-    check: float
-    """Seconds."""
-    rounds: int
-    """See ``RawOutput``."""
 
     @classmethod
-    def of(
-        cls, raw: RawOutput, cost: Array, status: Array, demand: Array, prices: Array | None, *, check: float
-    ) -> EngineAnswer:
+    def of(cls, raw: RawOutput, cost: Array, status: Array, demand: Array, prices: Array | None) -> EngineAnswer:
         """From what the kernels have left and the check has found."""
         return cls(
             cost=cost,
@@ -128,10 +115,32 @@ class EngineAnswer:
             raw=raw.point,
             demand=demand,
             prices=prices,
-            kernels=raw.seconds,
-            check=check,
-            rounds=raw.rounds,
         )
+
+
+class Stream(Protocol):
+    """Problems of one network that come and go: each belongs to a row, which may have its next as soon as its last has ended.
+
+    A batch ends with its slowest problem. Releases ask for one problem after the other, and only a few of them have slow ones;
+    in a stream nobody waits for these but the release itself. Arrays are of the engine's module.
+    """
+
+    @property
+    def busy(self) -> int:
+        """How many are under way."""
+        ...
+
+    def put(self, rows: Ints, given: RawInput) -> None:
+        """Begin a problem for each of some rows that have none under way; every one with its start."""
+        ...
+
+    def ended(self) -> Ints:
+        """Rows whose problems have ended since this was asked last, as far as the engine has advanced."""
+        ...
+
+    def take(self, rows: Ints) -> RawOutput:
+        """What the last problems of some rows came to."""
+        ...
 
 
 class Engine(Protocol):
@@ -161,6 +170,22 @@ class Engine(Protocol):
         """Solve a batch."""
         ...
 
+    def suited(self, network: BatchNetwork, rows: int) -> Engine:
+        """The engine for streams of so many rows, where one engine is several."""
+        ...
+
+    def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> Stream:
+        """A stream for so many rows; of joint tasks, if the network is lowered for them."""
+        ...
+
+    def advance(self, streams: Sequence[Stream]) -> None:
+        """Work on streams until some of their problems have ended."""
+        ...
+
+    def close(self, streams: Sequence[Stream]) -> None:
+        """Stop working on streams: their memory may be used by others."""
+        ...
+
 
 def net_values(network: BatchNetwork, tables: dict[str, Array], varied: bool, options: RunOptions) -> dict[str, Any]:
     """The fields of ``Net``."""
@@ -170,13 +195,13 @@ def net_values(network: BatchNetwork, tables: dict[str, Array], varied: bool, op
         "varied": int(varied),
         "lean": int(options.lean),
         "soften": int(options.soften),
-        "max_iterations": options.max_iterations,
+        "max_iterations": MAX_ITERATIONS,
         "give_up_after": GIVE_UP_AFTER,
         "refill": REFILL,
         "refill_at_once": REFILL_AT_ONCE,
         "refill_rounds": REFILL_ROUNDS,
         "trials": TRIALS_AGAIN if options.again else TRIALS,
-        "correct_until": CORRECT_UNTIL_AGAIN if options.again else options.max_iterations,
+        "correct_until": CORRECT_UNTIL_AGAIN if options.again else MAX_ITERATIONS,
         "give_up_price": GIVE_UP_PRICE,
         "most_trade": MOST_TRADE,
         "tolerance": options.tolerance,
@@ -203,5 +228,5 @@ def batch_values(given: RawInput, made: dict[str, Array]) -> dict[str, Any]:
         name: getattr(given, name) for name in ("demand_p", "demand_q", "local", "outage", "warm", "rows", "start")
     }
     more = {"n_scenarios": len(given.demand_p), "warm_each": int(given.warm is not None and given.warm.ndim == 2)}
-    values = inputs | made | more
+    values = dict.fromkeys(_OF_STREAMS) | inputs | made | more
     return {name: values[name] for name, _ in STRUCTURES["Batch"]}

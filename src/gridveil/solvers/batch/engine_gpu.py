@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -24,8 +24,10 @@ from gridveil.solvers.batch.device_kernels import (
     missing_gpu,
 )
 from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, RunOptions, batch_values, net_values, outputs
+from gridveil.solvers.batch.engine_gpu_stream import GpuStream, advance
 from gridveil.solvers.batch.layout import filled
 from gridveil.solvers.batch.network import BatchNetwork
+from gridveil.solvers.batch.stream import EMPTY
 
 GPU = "gpu"
 FULL = 12
@@ -57,7 +59,6 @@ LEAST_TILES = 1024
 """Tiles that run at the same time anyway, so that moving slots together saves nothing."""
 MOST_ROUNDS = 1_000_000
 _IDLE = 6  # of the enumeration State in slot.cuh
-_ITERATION_LIMIT = 1  # of the enumeration Result
 
 
 class GpuEngine:
@@ -70,7 +71,7 @@ class GpuEngine:
         if missing:
             raise InputError(missing)
         self._lanes = lanes
-        self._bounds = bounds
+        self.bounds = bounds
         self.phases: dict[str, float] | None = None
         """Seconds of each kernel, if a caller sets this to a dictionary; every kernel is then waited for."""
 
@@ -128,9 +129,9 @@ class GpuEngine:
     def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
         """Whether slots with everything would take more than there is."""
         sizes, count = network.sizes(given.local is not None), len(given.demand_p)
-        return bool(min(self._full, count) > self._fitting(sizes, count))
+        return bool(min(self._full, count) > self.fitting(sizes, count))
 
-    def _fitting(self, sizes: dict[str, Any], n_scenarios: int) -> int:
+    def fitting(self, sizes: dict[str, Any], n_scenarios: int) -> int:
         """Slots for which there is memory beside the points of all scenarios."""
         free, _ = self.xp.cuda.Device().mem_info
         free += self.xp.get_default_memory_pool().free_bytes()
@@ -140,85 +141,101 @@ class GpuEngine:
     def run(self, network: BatchNetwork, given: RawInput, options: RunOptions) -> RawOutput:
         """Solve a batch in rounds of all slots; finished slots take the next scenario."""
         xp, n_scenarios = self.xp, len(given.demand_p)
-        values = net_values(network, self._tables(network), given.local is not None, options)
+        values = net_values(network, self.tables(network), given.local is not None, options)
         slots, lanes = self._share(values, n_scenarios, options.slots)
         made = outputs(xp, n_scenarios, values["n_point"])
-        held = self._slots(slots, kernels_for(lanes, self._bounds, network.rows), values)
+        held = self.slots(slots, kernels_for(lanes, self.bounds, network.rows), values)
         arguments = (filled("Net", values), filled("Batch", batch_values(given, made)))
         self.wait()
         begin = perf_counter()
-        least = n_scenarios - int(options.left * n_scenarios)
-        rounds = self._finish_all(held, arguments, network.rows, made["counter"], (least, n_scenarios), given.rest)
+        rounds = self._finish_all(held, arguments, network.rows, made["counter"], n_scenarios, given.rest)
         seconds = perf_counter() - begin
         made.pop("counter")
-        if least < n_scenarios:
-            undone = made["status"] < 0
-            made["status"][undone], made["iterations"][undone] = _ITERATION_LIMIT, options.max_iterations
-            made["point"][undone] = xp.nan
         if not options.soften:
             size = held.memory.nbytes + held.softness.nbytes
             self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
-        return RawOutput(**made, seconds=seconds, rounds=rounds)
+        return RawOutput(**made, seconds=seconds)
 
-    def _slots(self, count: int, kernels: dict[str, Any], values: Any) -> _Slots:
+    def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> GpuStream:
+        """A stream for so many rows."""
+        return GpuStream(self, network, rows, options)
+
+    def advance(self, streams: Sequence[Any]) -> None:
+        """Rounds of all streams until enough problems have ended."""
+        advance(streams)
+
+    def close(self, streams: Sequence[Any]) -> None:
+        """Wait for the rounds that are on their way."""
+        for stream in streams:
+            stream.wait()
+
+    def suited(self, network: BatchNetwork, rows: int) -> GpuEngine:
+        """Itself, for all that it is asked."""
+        return self
+
+    def pinned(self, count: int) -> NDArray[np.int32]:
+        """Numbers in memory of the host that the device can write while both work."""
+        memory = self.xp.cuda.alloc_pinned_memory(4 * count)
+        return np.frombuffer(memory, np.int32, count)
+
+    def slots(self, count: int, kernels: dict[str, Any], values: Any) -> Slots:
         """Memory for so many slots; ``values`` are those of ``Net``."""
         per_tile = _per_tile(kernels["lanes"])
         tiles, xp = -(-count // per_tile), self.xp
         memory = xp.empty(tiles * per_tile * int(values["n_slot"]))
         softness = xp.empty(tiles * per_tile * int(values["n_limit"]), xp.float32)
-        return _Slots(
+        return Slots(
             kernels, memory, softness, filled("Work", {"memory": memory, "softness": softness, "n_tiles": tiles})
         )
 
     def _finish_all(
         self,
-        held: _Slots,
+        held: Slots,
         arguments: tuple[Any, Any],
         rows: int,
         counter: Array,
-        least_and_wanted: tuple[int, int],
+        wanted: int,
         rest: Callable[[], None] | None,
     ) -> int:
-        """Rounds until at least so many of all scenarios are done; the count of rounds.
+        """Rounds until all scenarios are done; the count of rounds.
 
         Slots without work are left out towards the end.
         """
-        least, wanted = least_and_wanted
         stream = self.xp.cuda.Stream(non_blocking=True)
         with stream:
-            self._launch(held, ("init",), arguments)
+            self.launch(held, ("init",), arguments)
             tiles, rounds, graph = held.tiles, 1 + HELD_ROUNDS * (rest is not None), None
             if rest is not None:
                 held.work["n_tiles"] = max(
                     1, min(tiles, self._first(wanted) // held.per_tile)
                 )  # their demands are there
-            self._launch(held, held.round, arguments)
+            self.launch(held, held.round, arguments)
             if rest is not None:
-                self._launch(held, HELD * HELD_ROUNDS, arguments)
+                self.launch(held, HELD * HELD_ROUNDS, arguments)
                 rest()
                 held.work["n_tiles"] = tiles
             while True:
-                graph = graph or self._captured(stream, held, arguments)
+                graph = graph or self.captured(stream, held, arguments)
                 graph.launch(stream)
                 stream.synchronize()
                 rounds += LOOK_EVERY
                 taken, done = counter[:2].tolist()
-                if done >= least and taken >= wanted:
+                if done >= wanted:
                     return rounds
                 if rounds > MOST_ROUNDS:
                     raise RuntimeError("the kernels do not come to an end")
                 if taken < wanted:
                     continue
-                lanes = self._wider(held, wanted - done, arguments[0])
+                lanes = self.wider(held, wanted - done, arguments[0])
                 if lanes is not None:
-                    held, graph = self._spread(held, arguments[0], kernels_for(lanes, self._bounds, rows)), None
+                    held, graph = self.spread(held, arguments[0], kernels_for(lanes, self.bounds, rows)), None
                 elif held.tiles > LEAST_TILES and wanted - done < CROWDED * held.tiles * held.per_tile:
                     self._compact(held, arguments[0])
                     graph = None
 
-    def _wider(self, held: _Slots, busy: int, net: Any) -> int | None:
+    def wider(self, held: Slots, busy: int, net: Any) -> int | None:
         """More lanes for the slots that are left, if these fill the device and a copy of them fits beside the others."""
-        most = _most_lanes(self._full, busy, int(net["n_bus"][0]))
+        most = self.most_lanes(busy, int(net["n_bus"][0]))
         found = [lanes for lanes in SPREAD if held.lanes < lanes <= most]
         needed = (busy + 32) * (8 * int(net["n_slot"][0]) + 4 * int(net["n_limit"][0]))
         return found[-1] if found and self._lanes is None and self._is_free(needed) else None
@@ -232,32 +249,40 @@ class GpuEngine:
             pool.free_all_blocks()
         return bool(needed < MEMORY_SHARE * device.mem_info[0])
 
-    def _captured(self, stream: Any, held: _Slots, arguments: tuple[Any, Any]) -> Any:
-        """A few rounds as one graph: a launch each from Python would take longer than the kernels of a small batch."""
+    def captured(self, stream: Any, held: Slots, arguments: tuple[Any, Any], *, latched: bool = False) -> Any:
+        """A few rounds as one graph: a launch each from Python would take longer than the kernels of a small batch.
+
+        ``latched``, each begins with a look at what has been put into a stream.
+        """
+        names = (*(("latch",) if latched else ()), *held.round) * LOOK_EVERY
         if self.phases is not None:
-            return _Plain(lambda: self._launch(held, held.round * LOOK_EVERY, arguments))
+            return _Plain(lambda: self.launch(held, names, arguments))
         stream.begin_capture()
-        self._launch(held, held.round * LOOK_EVERY, arguments)
+        self.launch(held, names, arguments)
         return stream.end_capture()
 
-    def _launch(self, held: _Slots, names: tuple[str, ...], arguments: tuple[Any, Any]) -> None:
+    def launch(self, held: Slots, names: tuple[str, ...], arguments: tuple[Any, Any]) -> None:
+        """Kernels by name, one after the other, on all slots; ``arguments`` are ``Net`` and ``Batch``."""
         block, given = block_size(held.lanes), (*arguments, held.work)
         grid = ((held.tiles * max(WARP, held.lanes) + block - 1) // block,)
         for name in names:
+            if name == "latch":
+                held.kernels[name]((1,), (1,), arguments[1:])
+                continue
             for one in (name, BORDERED.get(name)):
                 if one in held.kernels:
                     held.kernels[one](grid, (block,), given)
                     self._note(one)
 
-    def _busy(self, held: _Slots, net: Any) -> NDArray[np.bool_]:
+    def _busy(self, held: Slots, net: Any) -> NDArray[np.bool_]:
         """Which slots are at work."""
         n_slot = int(net["n_slot"][0])
         slots = held.memory[: held.tiles * held.per_tile * n_slot].reshape(held.tiles, n_slot, held.per_tile)
         state = self.xp.asnumpy(slots[:, int(net["o_scalar"][0])].reshape(-1))
-        busy: NDArray[np.bool_] = state != _IDLE
+        busy: NDArray[np.bool_] = (state != _IDLE) & (state != EMPTY)
         return busy
 
-    def _compact(self, held: _Slots, net: Any) -> None:
+    def _compact(self, held: Slots, net: Any) -> None:
         """Move the slots at work to the first tiles, and forget the others: a warp takes as long for one slot as for all."""
         busy = self._busy(held, net)
         kept = max(1, -(-int(busy.sum()) // held.per_tile))
@@ -268,17 +293,31 @@ class GpuEngine:
             held.kernels["move_slots"]((len(moved),), (BLOCK,), (net, held.work, *lists))
         held.work["n_tiles"] = kept
 
-    def _spread(self, held: _Slots, net: Any, kernels: dict[str, Any]) -> _Slots:
-        """The slots at work in tiles of fewer, with more lanes each; what is left over of the last tile stays idle."""
+    def spread(
+        self, held: Slots, net: Any, kernels: dict[str, Any], without_work: int = _IDLE, least: int = 1
+    ) -> Slots:
+        """The slots at work in tiles of fewer, with more lanes each; others, of at least so many, are ``without_work``."""
         busy = np.flatnonzero(self._busy(held, net))
-        wider = self._slots(len(busy), kernels, {name: net[name][0] for name in ("n_slot", "n_limit")})
+        wider = self.slots(max(len(busy), least), kernels, {name: net[name][0] for name in ("n_slot", "n_limit")})
         source = np.full(wider.tiles * wider.per_tile, -1, np.int32)
         source[: len(busy)] = busy
-        given = (net, wider.work, held.memory, held.softness, np.int32(held.per_tile), self.xp.asarray(source))
+        lists = (np.int32(held.per_tile), self.xp.asarray(source), np.int32(without_work))
+        given = (net, wider.work, held.memory, held.softness, *lists)
         kernels["take_slots"]((len(source),), (BLOCK,), given)
         return wider
 
-    def _tables(self, network: BatchNetwork) -> dict[str, Array]:
+    def most_lanes(self, slots: int, n_bus: int) -> int:
+        """Lanes that fill the device: one per scenario in large batches, a whole block in small ones of a large network."""
+        if self._lanes is not None:
+            return self._lanes
+        lanes = 1
+        while lanes < WARP and 2 * lanes * slots <= LANE_SHARE * self._full:
+            lanes *= 2
+        while WARP <= lanes < WIDEST and 2 * lanes * slots <= BLOCK_SHARE * self._full and 2 * lanes <= n_bus:
+            lanes *= 2
+        return lanes
+
+    def tables(self, network: BatchNetwork) -> dict[str, Array]:
         """The network's arrays on the device, sent once."""
         kept = self.__dict__.setdefault("_sent", {})
         if id(network) not in kept:
@@ -290,22 +329,12 @@ class GpuEngine:
         """Slots, and lanes per slot: enough threads to fill the device, of as many scenarios as fit."""
         full = self._full
         most = full * WAVES[0] // FULL
-        slots = min(wanted or most, self._fitting(values, n_scenarios), n_scenarios)
-        lanes = self._lanes or _most_lanes(full, slots, int(values["n_bus"]))
+        slots = min(wanted or most, self.fitting(values, n_scenarios), n_scenarios)
+        lanes = self.most_lanes(slots, int(values["n_bus"]))
         per_wave = full // (FULL * lanes)
         if wanted is None and 0 < per_wave <= slots < n_scenarios:
             slots = per_wave * next(count for count in WAVES if count * per_wave <= slots)
         return slots, lanes
-
-
-def _most_lanes(full: int, slots: int, n_bus: int) -> int:
-    """Lanes that fill the device: one per scenario in large batches, a whole block in small ones of a large network."""
-    lanes = 1
-    while lanes < WARP and 2 * lanes * slots <= LANE_SHARE * full:
-        lanes *= 2
-    while WARP <= lanes < WIDEST and 2 * lanes * slots <= BLOCK_SHARE * full and 2 * lanes <= n_bus:
-        lanes *= 2
-    return lanes
 
 
 def _per_tile(lanes: int) -> int:
@@ -314,7 +343,7 @@ def _per_tile(lanes: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Slots:
+class Slots:
     """Slots in the device's memory, and the kernels for their number of lanes."""
 
     kernels: dict[str, Any]

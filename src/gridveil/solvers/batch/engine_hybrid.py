@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from gridveil.core.threads import all_cores
-from gridveil.solvers.batch.engine import Array, Engine, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.engine import Array, Engine, RawInput, RawOutput, RunOptions, Stream
 from gridveil.solvers.batch.network import BatchNetwork
 
 BUSES_PER_CORE = 200
 """Buses, of all scenarios, that a core takes through an iteration while a GPU is through the kernels of a round."""
+
+
+STREAM_BUSES_PER_CORE = 2000
+"""The same for streams: between two rounds a GPU's host looks at what has ended, which takes it some milliseconds."""
 
 
 class HybridEngine:
@@ -53,6 +57,23 @@ class HybridEngine:
         raw = self._small.run(network, RawInput(**arrays), options)
         made = {f.name: getattr(raw, f.name) for f in fields(raw)}
         return replace(raw, **{name: self.xp.asarray(a) for name, a in made.items() if isinstance(a, np.ndarray)})
+
+    def suited(self, network: BatchNetwork, rows: int) -> Engine:
+        """The processor where its cores are through an iteration of all rows before the host has looked at the device's."""
+        small = rows * network.grid.n_bus <= self._cores * STREAM_BUSES_PER_CORE
+        return self._small if small else self._large
+
+    def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> Stream:
+        """A stream on the GPU; see ``suited``."""
+        return self._large.open(network, rows, options)
+
+    def advance(self, streams: Sequence[Stream]) -> None:
+        """As on the GPU."""
+        self._large.advance(streams)
+
+    def close(self, streams: Sequence[Stream]) -> None:
+        """As on the GPU."""
+        self._large.close(streams)
 
     def _is_small(self, network: BatchNetwork, given: RawInput) -> bool:
         """Whether all cores are done before a GPU is."""

@@ -8,18 +8,32 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
 from gridveil.core.threads import all_cores
-from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, RunOptions, batch_values, net_values, outputs
+from gridveil.solvers.batch.engine import (
+    Array,
+    Ints,
+    RawInput,
+    RawOutput,
+    RunOptions,
+    batch_values,
+    net_values,
+    outputs,
+)
 from gridveil.solvers.batch.layout import N_SCALARS, filled, kernel_source, row_fields, structure_type
 from gridveil.solvers.batch.network import BatchNetwork
+from gridveil.solvers.batch.stream import AVAILABLE, EMPTY, PUT, RowCounts, StreamArrays
 
 NATIVE = "native"
 COMPILER = "g++"
@@ -82,6 +96,80 @@ class NativeEngine:
         seconds = perf_counter() - begin
         made.pop("counter")
         return RawOutput(**made, seconds=seconds)
+
+    def suited(self, network: BatchNetwork, rows: int) -> NativeEngine:
+        """Itself, for all that it is asked."""
+        return self
+
+    def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> NativeStream:
+        """A stream for so many rows; each thread has a slot in it."""
+        return NativeStream(self._library(network.rows), network, rows, options, min(self._threads, rows), self.xp)
+
+    def advance(self, streams: Sequence[Any]) -> None:
+        """Work until some problems have ended and there are more threads than problems; streams share the cores."""
+        busy = [stream for stream in streams if stream.busy]
+        working = np.array([0, 0, self._threads], np.int32)
+        others = [threading.Thread(target=stream.work, args=(working,)) for stream in busy[1:]]
+        for other in others:
+            other.start()
+        if busy:
+            busy[0].work(working)
+        for other in others:
+            other.join()
+
+    def close(self, streams: Sequence[Any]) -> None:
+        """Nothing is under way between two calls."""
+
+
+class NativeStream:
+    """Problems under way in slots of the processor; arrays of callers may lie elsewhere."""
+
+    def __init__(
+        self, library: ctypes.CDLL, network: BatchNetwork, rows: int, options: RunOptions, slots: int, xp: Any
+    ) -> None:
+        self._library, self._xp = library, xp
+        self._network, self._arrays, self._rows = network, StreamArrays.empty(np, network, rows), RowCounts(rows)
+        values = net_values(network, network.tables, network.rows > 0, options)
+        memory: Array = np.zeros((slots, values["n_slot"]))
+        memory[:, values["o_scalar"]] = float(EMPTY)
+        self._kept = (memory, np.zeros(slots * values["n_limit"], np.float32))
+        work = {"memory": memory, "softness": self._kept[1], "n_tiles": slots}
+        self._net, self._work = filled("Net", values), filled("Work", work)
+
+    @property
+    def busy(self) -> int:
+        """How many problems are under way."""
+        return self._rows.busy
+
+    def put(self, rows: Ints, given: RawInput) -> None:
+        """Begin problems."""
+        arrays = {f.name: getattr(given, f.name) for f in fields(given) if f.name != "rest"}
+        here: dict[str, Any] = {name: None if a is None else _host(self._xp, a) for name, a in arrays.items()}
+        self._arrays.write(rows, RawInput(**here))
+        self._arrays.queue[self._rows.begin(rows)] = rows
+        self._arrays.made["counter"][[PUT, AVAILABLE]] = self._rows.put
+
+    def work(self, working: NDArray[np.int32]) -> None:
+        """Work until the kernels say that there is something to look at."""
+        batch = filled("Batch", self._arrays.batch_values(working))
+        self._library.gridveil_run(*(ctypes.c_void_p(one.ctypes.data) for one in (self._net, batch, self._work)))
+
+    def ended(self) -> Ints:
+        """Rows whose problems have ended."""
+        return self._rows.end(self._arrays.ended)
+
+    def take(self, rows: Ints) -> RawOutput:
+        """What their problems came to."""
+        found = self._arrays.read(rows)
+        if self._xp is np:
+            return found
+        made = {f.name: getattr(found, f.name) for f in fields(found)}
+        return replace(found, **{name: self._xp.asarray(a) for name, a in made.items() if isinstance(a, np.ndarray)})
+
+
+def _host(xp: Any, array: Array) -> NDArray[Any]:
+    here: NDArray[Any] = array if isinstance(array, np.ndarray) else xp.asnumpy(array)
+    return here
 
 
 @cache

@@ -12,29 +12,35 @@ from numpy.typing import NDArray
 from gridveil.core.errors import InputError
 from gridveil.solvers.batch.check import check_joint
 from gridveil.solvers.batch.contract import BatchAnswer, JointPoints, JointTasks
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, Patience, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import UNBOUNDED, solver_settings
 from gridveil.solvers.batch.lowering import read_points
 from gridveil.solvers.batch.network import BatchNetwork, relaxed_bounds
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
-from gridveil.solvers.batch.solver import CHECK_CHUNK, SMALL_CHECK, Clock, at_hand, contiguous, host, verdict
+from gridveil.solvers.batch.solver import CHECK_CHUNK, SMALL_CHECK, at_hand, contiguous, host, verdict
 from gridveil.solvers.batch.starts import StartKind, Starts, same_start
 
 _TARGETS = ("target_p", "target_q")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LoweredTasks:
-    """Joint tasks as the kernels take them, and the scales that their answers are read back by."""
+class TaskScales:
+    """The scales that answers to joint tasks are read back by."""
+
+    objective_scale: Array
+    """(B,)"""
+    row_scale: Array
+    """(B, 2)"""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LoweredTasks(TaskScales):
+    """Joint tasks as the kernels take them."""
 
     local: Array
     """(B, 5, n) low, high, quadratic, linear of every local variable, and its weight in the second row."""
     rows: Array
     """(B, 5) see ``RawInput.rows``."""
-    objective_scale: Array
-    """(B,)"""
-    row_scale: Array
-    """(B, 2)"""
 
     @property
     def has_rows(self) -> NDArray[np.bool_]:
@@ -104,8 +110,8 @@ class JointSolver:
     def __init__(self, network: BatchNetwork, engine: Engine, *, tolerance: float = JOINT_TOLERANCE) -> None:
         if not network.rows:
             raise InputError("this network was lowered for dispatches: lower it for joint tasks")
-        self.network = network
-        self._engine, self._options = engine, RunOptions(tolerance=tolerance)
+        self.network, self.options = network, RunOptions(tolerance=tolerance)
+        self._engine = engine
 
     def solve(self, tasks: JointTasks, starts: Starts | None = None) -> BatchAnswer:
         """Every task from its own start, by default cold: first with a free, then with a held barrier parameter."""
@@ -124,7 +130,10 @@ class JointSolver:
     def solve_lowered(self, tasks: JointTasks, lowered: LoweredTasks, starts: Starts) -> BatchAnswer:
         """Every task once, as its start says."""
         xp = self._engine.xp
-        raw = self._run([tasks], lowered, starts, self._options)
+        given = self.given_rows([tasks], lowered, starts)
+        (target_p, target_q), rest = self._engine.send(given.demand_p, given.demand_q)
+        given = replace(given, demand_p=target_p, demand_q=target_q, rest=rest)
+        raw = self._engine.run(self.network, given, self.options)
         cost = raw.cost + float(self.network.constants.sum())
         points, residuals = self._read(tasks, lowered, cost, raw.point)
         return BatchAnswer(
@@ -139,13 +148,9 @@ class JointSolver:
             raw=host(xp, raw.point),
         )
 
-    def solve_rows(
-        self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts, patience: Patience
-    ) -> EngineAnswer:
-        """Tasks of several kinds, kind after kind, as one batch; the answers stay in the engine's memory."""
-        xp, clock = self._engine.xp, Clock(self._engine)
-        raw = self._run(parts, lowered, starts, replace(self._options, **vars(patience)))
-        clock.lap()
+    def checked_rows(self, parts: Sequence[JointTasks], scale: Array, row_scale: Array, raw: RawOutput) -> EngineAnswer:
+        """Answers to tasks of several kinds, kind after kind, that stay in the engine's memory, as far as the check agrees."""
+        xp, lowered = self._engine.xp, TaskScales(objective_scale=scale, row_scale=row_scale)
         cost = raw.cost + float(self.network.constants.sum())
         demand, residuals = xp.empty((len(cost), 2 * len(self.network.grid.load_bus))), xp.empty((len(cost), 3))
         begin = 0
@@ -154,30 +159,26 @@ class JointSolver:
                 demand[rows] = xp.concatenate([xp.asarray(points.demand_p), xp.asarray(points.demand_q)], axis=1)
                 residuals[rows] = xp.asarray(found)
             begin += len(tasks)
-        status = verdict(xp, raw.status, residuals)
-        return EngineAnswer.of(raw, cost, status, demand, None, check=clock.lap())
+        return EngineAnswer.of(raw, cost, verdict(xp, raw.status, residuals), demand, None)
 
-    def _run(
-        self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts, options: RunOptions
-    ) -> RawOutput:
-        """The kernels on tasks that are lowered together."""
+    def given_rows(self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts) -> RawInput:
+        """Tasks that are lowered together, as the kernels take them."""
         xp = self._engine.xp
-        targets = (xp.concatenate([xp.asarray(getattr(tasks, name)) for tasks in parts]) for name in _TARGETS)
-        (target_p, target_q), rest = self._engine.send(*targets)
-        given = RawInput(
+        target_p, target_q = (
+            xp.concatenate([xp.asarray(getattr(tasks, name)) for tasks in parts]) for name in _TARGETS
+        )
+        return RawInput(
             demand_p=target_p,
             demand_q=target_q,
-            rest=rest,
             outage=None,
             warm=contiguous(xp, starts.point),
             start=contiguous(xp, starts.choice),
             local=contiguous(xp, lowered.local),
             rows=contiguous(xp, lowered.rows),
         )
-        return self._engine.run(self.network, given, options)
 
     def _checked(
-        self, tasks: JointTasks, lowered: LoweredTasks, cost: Any, raw: Any, begin: int = 0
+        self, tasks: JointTasks, lowered: TaskScales, cost: Any, raw: Any, begin: int = 0
     ) -> Iterator[tuple[slice, JointPoints, Any]]:
         """Rows of a batch with their points and the residuals of the check, some tasks at a time; ``begin`` is the first's."""
         device, network = self._engine.xp, self.network

@@ -98,6 +98,8 @@ STRUCTURES: dict[str, list[tuple[str, str]]] = {
         ("outage", _INTS),
         *((name, "double*") for name in ("cost", "point")),
         *((name, "int*") for name in ("status", "iterations", "factorisations", "feasible", "counter")),
+        ("queue", _INTS),
+        *((name, "int*") for name in ("ended", "working")),
         ("n_scenarios", _INT),
         ("warm_each", _INT),
     ],

@@ -1,7 +1,8 @@
 """The problems of a power network for many releases at once: rows of arrays in, rows of arrays out, in the engine's memory.
 
 Each row starts where ``PowerBatches`` would start its request; the rules are the same, written for whole arrays. Nothing here
-is an object per row, and points leave the engine's memory only if somebody asks for them.
+is an object per row, and points leave the engine's memory only if somebody asks for them. Problems are begun for some rows, and
+answered as they end: no row waits for another.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
 from gridveil.solvers.batch.contract import JointTasks
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, Patience
+from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput
 from gridveil.solvers.batch.joint import JointSolver, LoweredTasks, lower_tasks
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.lowering import read_points
@@ -48,6 +49,8 @@ class StartRank(IntEnum):
     HELD = 4
     THIN = 5
     """Of dispatches alone: near the point, with hardly any room to bounds."""
+    SOFTENED = 6
+    """Of dispatches alone: cold, by way of soft balances."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,8 +86,8 @@ class JointStarts:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FollowStarts:
-    """What a dispatch at the demands of a joint point starts from."""
+class DispatchStarts:
+    """What a dispatch at the demands of a joint point starts from, unless it starts from scratch."""
 
     raw: Array
     """(B, n_point) the joint point."""
@@ -96,7 +99,7 @@ class FollowStarts:
     """(B, 2 D) its demands."""
     has_last: Bools
     attempt: Ints
-    """(B,) of ``StartRank``: FIRST, NEAR or THIN."""
+    """(B,) of ``StartRank``: FIRST, NEAR or THIN; from scratch COLD or SOFTENED."""
 
 
 class PowerRows:
@@ -106,8 +109,8 @@ class PowerRows:
         if not np.array_equal(dispatches.position, joint.position):
             raise InputError("the network is ordered differently for dispatches and joint tasks")
         self.engine, self.n_d = engine, 2 * len(joint.grid.load_bus)
-        self._joint = JointSolver(joint, engine)
-        self._dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False)
+        self.joint = JointSolver(joint, engine)
+        self.dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False)
         self._box, self._setting = box, solver_settings()
         self._networks = {True: dispatches, False: joint}
         self.n_joint, self.n_dispatch = (net.sizes(False)["n_point"] for net in (joint, dispatches))
@@ -122,14 +125,26 @@ class PowerRows:
         """The engine's array module."""
         return self.engine.xp
 
-    def joint(self, asked: JointRows, starts: JointStarts, patience: Patience) -> tuple[EngineAnswer, LoweredTasks]:
-        """Solve joint problems of all kinds in one batch; the second part has the scales of their points."""
-        parts = self._tasks(asked)
-        lowered = LoweredTasks.joined([lower_tasks(self._joint.network, part, self.xp) for part in parts], self.xp)
-        chosen = self._joint_starts(asked.kind, starts, lowered.row_scale[:, 1])
-        return self._joint.solve_rows(parts, lowered, chosen, patience), lowered
+    def suited(self, count: int) -> PowerRows:
+        """These problems on the engine that is for so many rows."""
+        engine = self.engine.suited(self._networks[True], count)
+        if engine is self.engine:
+            return self
+        return PowerRows(self._networks[True], self._networks[False], engine, self._box)
 
-    def _tasks(self, asked: JointRows) -> list[JointTasks]:
+    def open(self, count: int) -> RowProblems:
+        """Room for the problems of so many rows."""
+        return RowProblems(self, count)
+
+    def lowered(self, asked: JointRows, starts: JointStarts) -> tuple[RawInput, LoweredTasks]:
+        """Joint problems of all kinds as the kernels take them."""
+        parts = self.tasks(asked)
+        lowered = LoweredTasks.joined([lower_tasks(self.joint.network, part, self.xp) for part in parts], self.xp)
+        chosen = self._joint_starts(asked.kind, starts, lowered.row_scale[:, 1])
+        return self.joint.given_rows(parts, lowered, chosen), lowered
+
+    def tasks(self, asked: JointRows) -> list[JointTasks]:
+        """Joint problems, a part for each kind."""
         half, parts = self.n_d // 2, []
         ends = np.searchsorted(asked.kind, [*Kind, len(Kind)])
         for kind, begin, end in zip(Kind, ends[:-1], ends[1:], strict=True):
@@ -191,7 +206,7 @@ class PowerRows:
         point[:, 4 * n_bus + n :] *= factor[:, None]
         return point
 
-    def _follow_starts(self, demand: Array, starts: FollowStarts) -> Starts:
+    def dispatch_starts(self, demand: Array, starts: DispatchStarts) -> Starts:
         """As ``structured.backend.warmest`` says: the joint point's own multipliers, or those of the last dispatch."""
         xp, dispatches, joint = self.xp, self._networks[True], self._networks[False]
         weight = (starts.raw[:, -4] - starts.raw[:, -3]) * joint.objective_scale / starts.scale
@@ -206,6 +221,8 @@ class PowerRows:
         choice[own | of_last | staying] = [*self._kept(StartKind.WARM, "FEASIBLE_PUSH", "FEASIBLE_MU"), *self._warm]
         choice[starts.attempt == StartRank.NEAR] = 2 * self._near("COST")
         choice[starts.attempt == StartRank.THIN] = 2 * self._kept(StartKind.NEAR, "THIN_PUSH", "THIN_MU")
+        choice[starts.attempt == StartRank.COLD] = 2 * self._kept(StartKind.COLD, "START_PUSH", "MU_DISPATCH")
+        choice[starts.attempt == StartRank.SOFTENED] = 2 * self._kept(StartKind.SOFTENED, "START_PUSH", "MU_SOFTENED")
         factor = xp.where(xp.asarray(own), dispatches.objective_scale / (starts.scale * weight), 0.0)
         point = self._with_multipliers(self._as_dispatch(starts.raw), dispatches, factor)
         n_bus, n = dispatches.grid.n_bus, dispatches.n_local
@@ -225,26 +242,57 @@ class PowerRows:
         local = [raw[:, 4 * n_bus + k * joint.n_local + own] for k in range(3)]
         return xp.concatenate([raw[:, : 4 * n_bus], *local, raw[:, 4 * n_bus + 3 * joint.n_local : -4]], axis=1)
 
-    def dispatch(self, demand: Array, starts: FollowStarts, fresh: Array, patience: Patience) -> EngineAnswer:
-        """O(d) of rows that follow a joint point, then of rows ``fresh`` (F, 2 D) that start cold, in one batch."""
-        xp = self.xp
-        cold = 2 * self._kept(StartKind.COLD, "START_PUSH", "MU_DISPATCH")
-        begun = Starts(np.tile(cold, (len(fresh), 1)), xp.zeros((len(fresh), self.n_dispatch)))
-        if len(demand):
-            chosen = self._follow_starts(demand, starts)
-            choice = np.concatenate([chosen.choice, begun.choice])
-            begun = Starts(choice, xp.concatenate([chosen.point, begun.point]))
-        return self._dispatch.dispatch_rows(xp.concatenate([demand, fresh]), begun, patience)
-
-    def softened(self, demand: Array) -> EngineAnswer:
-        """O(d) from scratch, by way of soft balances, where a cold start has failed."""
-        return self._dispatch.dispatch_rows(demand, None, Patience())
-
     def program_x(self, raw: Array) -> Floats:
         """(B, n_x) points of dispatches as the program's x, in the caller's memory."""
         points = read_points(self._networks[True], raw, self.xp)
         x: Floats = host(self.xp, self.xp.concatenate([points.va, points.vm, points.pg, points.qg], axis=1))
         return x
+
+
+class RowProblems:
+    """The problems of all rows that are under way; a row has at most one."""
+
+    def __init__(self, power: PowerRows, count: int) -> None:
+        self._power, self._engine, xp = power, power.engine, power.xp
+        solvers = (power.joint, power.dispatch)
+        self._joint, self._dispatch = (power.engine.open(one.network, count, one.options) for one in solvers)
+        self._scale, self._row_scale = xp.ones(count), xp.ones((count, 2))
+        self._demand = xp.zeros((count, power.n_d))
+
+    def __enter__(self) -> RowProblems:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._engine.close([self._joint, self._dispatch])
+
+    def begin_joint(self, rows: Ints, asked: JointRows, starts: JointStarts) -> None:
+        """Begin joint problems of all kinds."""
+        given, lowered = self._power.lowered(asked, starts)
+        at = self._power.xp.asarray(rows)
+        self._scale[at], self._row_scale[at] = lowered.objective_scale, lowered.row_scale
+        self._joint.put(rows, given)
+
+    def begin_dispatches(self, rows: Ints, demand: Array, starts: DispatchStarts) -> None:
+        """Begin O(d) at the demands of some rows."""
+        chosen = self._power.dispatch_starts(demand, starts)
+        self._demand[self._power.xp.asarray(rows)] = demand
+        self._dispatch.put(rows, self._power.dispatch.given_rows(demand, chosen))
+
+    def advance(self) -> tuple[Ints, Ints]:
+        """Work until some have ended: the rows of joint problems, and of dispatches."""
+        self._engine.advance([self._joint, self._dispatch])
+        return self._joint.ended(), self._dispatch.ended()
+
+    def joint_answers(self, rows: Ints, asked: JointRows) -> tuple[EngineAnswer, Array, Array]:
+        """Checked answers to joint problems that were asked so; the scales of their objectives, and of cut or ball."""
+        at = self._power.xp.asarray(rows)
+        scale, row_scale = self._scale[at], self._row_scale[at]
+        found = self._power.joint.checked_rows(self._power.tasks(asked), scale, row_scale, self._joint.take(rows))
+        return found, scale, row_scale[:, 1]
+
+    def dispatch_answers(self, rows: Ints) -> EngineAnswer:
+        """Checked answers to dispatches."""
+        return self._power.dispatch.checked_rows(self._demand[self._power.xp.asarray(rows)], self._dispatch.take(rows))
 
 
 def next_attempt(kind: Ints, started_from: Ints, attempt: Ints, feasible: Bools) -> Ints:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gridveil.solvers.batch.check import check_batch
 from gridveil.solvers.batch.contract import BatchAnswer, BatchStatus, JointPoints, JointTasks, Points, Scenarios
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, Patience, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.lowering import (
     cost_constants,
@@ -69,7 +69,7 @@ class BatchSolver:
         self.network = network
         self.name = engine.name
         self._engine = engine
-        self._options = RunOptions(tolerance=tolerance, slots=slots)
+        self.options = RunOptions(tolerance=tolerance, slots=slots)
         self._soften = soften
         self._leftovers = leftovers
         self._usual = usual
@@ -86,7 +86,7 @@ class BatchSolver:
         given = self._given(scenarios)
         sent = clock.lap()
         if starts is not None:
-            raw = self._engine.run(self.network, self._started(given, starts), self._options)
+            raw = self._engine.run(self.network, self._started(given, starts), self.options)
         else:
             raw = self._from_scratch(given) if self._usual is None else self._from_usual(given, self._usual)
         clock.lap()
@@ -109,25 +109,22 @@ class BatchSolver:
         self.timing = Timing(raw.seconds, sent + clock.lap(), checked, clock.total())
         return answer if self._leftovers is None else self._leftovers.solve(scenarios, answer)
 
-    def dispatch_rows(self, demand: Array, starts: Starts | None, patience: Patience) -> EngineAnswer:
-        """O(d) of every row of ``demand`` (B, 2 D), once; the answers stay in the engine's memory.
-
-        From its start, or without ``starts`` by way of soft balances.
-        """
-        xp, clock, half = self._engine.xp, Clock(self._engine), demand.shape[1] // 2
+    def checked_rows(self, demand: Array, raw: RawOutput) -> EngineAnswer:
+        """Answers for rows of ``demand`` (B, 2 D) that stay in the engine's memory, as far as the check agrees."""
+        xp, half = self._engine.xp, demand.shape[1] // 2
         scenarios = Scenarios(demand_p=demand[:, :half], demand_q=demand[:, half:])
-        given = self._given(scenarios)
-        if starts is not None:
-            given = self._started(given, starts)
-        options = replace(self._options, **vars(patience), soften=starts is None)
-        raw = self._engine.run(self.network, given, options)
-        clock.lap()
         cost = raw.cost + float(self.network.constants.sum())
         status = verdict(xp, raw.status, self._check(scenarios, cost, raw.point))
         at_load = xp.asarray(self.network.position[self.network.grid.load_bus])
         bus = raw.point[:, : 4 * self.network.grid.n_bus].reshape(len(demand), -1, 4)
         prices = xp.concatenate([bus[:, at_load, 2], bus[:, at_load, 3]], axis=1) / self.network.objective_scale
-        return EngineAnswer.of(raw, cost, status, demand, prices, check=clock.lap())
+        return EngineAnswer.of(raw, cost, status, demand, prices)
+
+    def given_rows(self, demand: Array, starts: Starts) -> RawInput:
+        """Rows of ``demand`` (B, 2 D) with their starts, as the kernels take them."""
+        xp, half = self._engine.xp, demand.shape[1] // 2
+        given = RawInput(demand_p=demand[:, :half], demand_q=demand[:, half:], local=None, outage=None)
+        return replace(given, start=contiguous(xp, starts.choice), warm=contiguous(xp, starts.point))
 
     def _given(self, scenarios: Scenarios) -> RawInput:
         """The arrays of a batch in the engine's memory."""
@@ -154,11 +151,11 @@ class BatchSolver:
         point, seconds = self._usual_optimum(usual)
         if point is None:
             return self._from_scratch(given)
-        raw = self._engine.run(self.network, replace(given, warm=point), replace(self._options, lean=True))
+        raw = self._engine.run(self.network, replace(given, warm=point), replace(self.options, lean=True))
         raw = replace(raw, seconds=raw.seconds + seconds)
         if self._soften:
-            raw = self._again(raw, given, _failed(raw), replace(self._options, soften=True))
-        return self._again(raw, given, _failed(raw) & (raw.status != int(BatchStatus.UNBALANCED)), self._options)
+            raw = self._again(raw, given, _failed(raw), replace(self.options, soften=True))
+        return self._again(raw, given, _failed(raw) & (raw.status != int(BatchStatus.UNBALANCED)), self.options)
 
     def _usual_optimum(self, usual: Demands) -> tuple[Array | None, float]:
         """(n_point,) the optimum for usual demands, None if it is not found; and the seconds it took now."""
@@ -174,7 +171,7 @@ class BatchSolver:
 
         Where memory is short the first run is lean; what fails in it, unless hopelessly, is then repeated in full.
         """
-        options = self._options
+        options = self.options
         lean = self._engine.is_short_of_memory(self.network, given)
         raw = self._engine.run(self.network, given, replace(options, lean=lean))
         if lean:

@@ -17,6 +17,8 @@ class StartKind(IntEnum):
     COLD = 0
     WARM = 1
     """At a known point with its multipliers."""
+    SOFTENED = 2
+    """Cold, by way of soft balances."""
     HELD = 4
     """Cold, with a held barrier parameter."""
     NEAR = 5

@@ -40,6 +40,8 @@
     body; \
   }
 PHASES(KERNEL)
+// Before each round of a stream: what has been put in by now can be taken.
+extern "C" __global__ void latch(const Batch b) { b.counter[AVAILABLE] = *(volatile int*)(b.counter + PUT); }
 // Towards the end of a batch: slots that still work move to tiles in front, one block per slot.
 extern "C" __global__ void move_slots(const Net n, const Work k, const int* from, const int* to) {
   int a = from[blockIdx.x], b = to[blockIdx.x];
@@ -50,13 +52,13 @@ extern "C" __global__ void move_slots(const Net n, const Work k, const int* from
   float* t = k.softness + (long long)(b / WIDTH) * n.n_limit * WIDTH + b % WIDTH;
   for (int e = threadIdx.x; e < n.n_limit; e += blockDim.x) t[e * WIDTH] = s[e * WIDTH];
 }
-// Later still: a copy of the slots at work in tiles of another width, one block per slot; -1 leaves a slot idle.
+// Later still: a copy of the slots at work in tiles of another width, one block per slot; -1 leaves a slot without work.
 extern "C" __global__ void take_slots(const Net n, const Work k, const double* memory, const float* softness, int width,
-                                      const int* from) {
+                                      const int* from, int without_work) {
   int a = from[blockIdx.x], b = blockIdx.x;
   double* v = k.memory + (long long)(b / WIDTH) * n.n_slot * WIDTH + b % WIDTH;
   if (a < 0) {
-    if (threadIdx.x == 0) v[(n.o_scalar + STATE) * WIDTH] = IDLE;
+    if (threadIdx.x == 0) { v[(n.o_scalar + STATE) * WIDTH] = without_work; v[(n.o_scalar + WAITED) * WIDTH] = 0.0; }
     return;
   }
   const double* w = memory + (long long)(a / width) * n.n_slot * width + a % width;
@@ -75,15 +77,22 @@ PHASES(CALL)
 #else  // as a GPU does with few slots (engine_gpu.PATIENT_ROUND)
 #define IN_A_ROUND assemble, start, SYSTEM SYSTEM SYSTEM predict, aim, CORRECTION CORRECTION step
 #endif
+// The slots of a stream go on where they stood. They stop, in the middle of a scenario, as soon as one has ended and there are
+// more threads than scenarios: the host may have more to put in.
+static bool stops(const Batch& b, int state) {
+  if (b.queue == nullptr) return state == IDLE;
+  const volatile int* working = b.working;
+  return state == EMPTY || (working[0] < working[2] && working[1] > 0);
+}
 static void run_slot(const Net& n, const Batch& b, double* w, float* soft, int lane) {
-  init(n, b, w, soft, lane);
+  if (b.queue == nullptr) init(n, b, w, soft, lane);
   for (;;) {
     for (auto phase : {IN_A_ROUND}) {
       lanes_meet();
       phase(n, b, w, soft, lane);
     }
     lanes_meet();
-    if ((int)SCALAR(STATE) == IDLE) return;
+    if (from_first_lane((int)stops(b, (int)SCALAR(STATE)))) return;
   }
 }
 #if LANES == 1
@@ -105,7 +114,9 @@ extern "C" void gridveil_run(const Net* n, const Batch* b, const Work* k) {
   std::vector<std::thread> threads;
   for (int t = 0; t < k->n_tiles; t++)
     threads.emplace_back([=] {
+      if (b->working != nullptr) __atomic_fetch_add(b->working, 1, __ATOMIC_RELAXED);
       run_tile(*n, *b, k->memory + (long long)t * n->n_slot, k->softness + (long long)t * n->n_limit);
+      if (b->working != nullptr) __atomic_fetch_sub(b->working, 1, __ATOMIC_RELAXED);
     });
   for (auto& thread : threads) thread.join();
 }

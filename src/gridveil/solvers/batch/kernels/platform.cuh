@@ -14,6 +14,7 @@
 FN long long bits_of(double x) { return __double_as_longlong(x); }
 FN double of_bits(long long x) { return __longlong_as_double(x); }
 FN int take_one(int* counter) { return atomicAdd(counter, 1); }
+FN bool take_this(int* counter, int at) { return atomicCAS(counter, at, at + 1) == at; }
 FN double constant(const double* p) { return __ldg(p); }
 FN int constant(const int* p) { return __ldg(p); }
 FN double team_sum(double x) {
@@ -96,6 +97,9 @@ using std::sqrt;
 FN long long bits_of(double x) { long long r; std::memcpy(&r, &x, 8); return r; }
 FN double of_bits(long long x) { double r; std::memcpy(&r, &x, 8); return r; }
 FN int take_one(int* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+FN bool take_this(int* counter, int at) {
+  return __atomic_compare_exchange_n(counter, &at, at + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
 FN double constant(const double* p) { return *p; }
 FN int constant(const int* p) { return *p; }
 #if LANES == 1
@@ -138,6 +142,14 @@ FN int from_first_lane(int x) { return (int)from_first_lane((double)x); }
 FN double inverse(double x) { return 1.0 / x; }
 #endif
 
+// The next number below a limit, or -1.
+FN int take_below(int* counter, int limit) {
+  for (;;) {
+    int at = *(volatile int*)counter;
+    if (at >= limit) return -1;
+    if (take_this(counter, at)) return at;
+  }
+}
 FN double absolute(double a) { return a < 0.0 ? -a : a; }
 FN double least_of(double a, double b) { return a < b ? a : b; }
 FN double most_of(double a, double b) { return a > b ? a : b; }

@@ -1,5 +1,15 @@
 // Between scenarios: write the result of the finished one, take the next, and make its first iterate.
 
+// Scenarios of a batch are taken in their order. Those of a stream stand in a ring, and only as many are there as the host has
+// put in; of what is put in during a kernel its caches may know nothing, so the count is of before (AVAILABLE).
+enum Counter { TAKEN, ENDED, PUT, AVAILABLE };
+FN int available(const Batch& b) { return b.queue == nullptr ? b.n_scenarios : *(volatile int*)(b.counter + AVAILABLE); }
+FN int take_scenario(const Batch& b) {
+  int at = b.queue == nullptr ? take_one(b.counter + TAKEN) : take_below(b.counter + TAKEN, available(b));
+  if (b.queue != nullptr) return at < 0 ? -1 : b.queue[at % b.n_scenarios];
+  return at < b.n_scenarios ? at : -1;
+}
+
 FN void write_result(const Net& n, const Batch& b, double* w, int lane, bool on) {
   long long s = (long long)SCALAR(SCENARIO);
   double cost = 0.0;
@@ -12,7 +22,8 @@ FN void write_result(const Net& n, const Batch& b, double* w, int lane, bool on)
   cost = lanes_sum(cost);
   if (!on) return;
   if (lane == 0) {
-    take_one(b.counter + 1);
+    if (b.queue != nullptr) { b.ended[s]++; if (b.working != nullptr) take_one(b.working + 1); }
+    take_one(b.counter + ENDED);
     b.cost[s] = cost / n.objective_scale;
     b.status[s] = (int)SCALAR(RESULT);
     b.iterations[s] = (int)(SCALAR(EARLIER_ITERATIONS) + SCALAR(ITERATIONS));
@@ -187,9 +198,10 @@ FN void set_rows(const Net& n, double* w, const RowSums& value, bool cold, doubl
 }
 
 // What is tried next: a run to hard balances from where soft ones ended; -1: nothing more.
-FN int next_attempt(const Net& n, const double* w, bool managed) {
-  return !managed && (int)SCALAR(ATTEMPT) == SOFTENED && (int)SCALAR(RESULT) == CONVERGED ? AFTER_SOFTENED : -1;
+FN int next_attempt(const Net& n, const double* w) {
+  return (int)SCALAR(ATTEMPT) == SOFTENED && (int)SCALAR(RESULT) == CONVERGED ? AFTER_SOFTENED : -1;
 }
+
 
 // All lanes of a warp run through every phase together, whatever their slots do: ``on`` says who has work.
 FN void phase_start(const Net& n, const Batch& b, double* w, float* soft, int lane) {
@@ -199,25 +211,25 @@ FN void phase_start(const Net& n, const Batch& b, double* w, float* soft, int la
   // stragglers, and not if nothing is left to wait for.
   int ended = count_lanes(on);
   double waited = SCALAR(WAITED);
-  bool busy = any_lane(!on && state != IDLE), more = any_lane(*(volatile int*)b.counter < b.n_scenarios);
+  bool busy = any_lane(!on && state != IDLE), more = any_lane(*(volatile int*)(b.counter + TAKEN) < available(b));
   bool enough = ended >= n.refill_at_once || (ended >= n.refill && any_lane(on && waited >= 2.0));
-  if (ended == 0) return;
+  if (ended == 0 || (b.queue != nullptr && !more && !any_lane(state == DONE))) return;
   if (busy && more && !enough && !any_lane(on && waited >= n.refill_rounds)) {
     if (on && lane == 0) SCALAR(WAITED) = waited + 1.0;
     return;
   }
   bool managed = b.start != nullptr;  // the caller has chosen a start for every scenario, and what follows a failure
-  int attempt = state == DONE ? next_attempt(n, w, managed) : -1, s = (int)SCALAR(SCENARIO);
+  int attempt = state == DONE ? next_attempt(n, w) : -1, s = (int)SCALAR(SCENARIO);
   bool fresh = on && attempt < 0;
   double earlier = fresh ? 0.0 : SCALAR(EARLIER_ITERATIONS) + SCALAR(ITERATIONS);
   double factorisations = fresh ? 0.0 : SCALAR(FACTORISATIONS);
   write_result(n, b, w, lane, fresh && state == DONE);
-  int taken = fresh && lane == 0 ? take_one(b.counter) : 0;
+  int taken = fresh && lane == 0 ? take_scenario(b) : 0;
   taken = from_first_lane(taken);
   if (fresh) {
     s = taken;
     attempt = n.soften ? SOFTENED : b.warm == nullptr ? COLD : WARM;
-    if (s >= b.n_scenarios) { SCALAR(STATE) = IDLE; on = fresh = false; }
+    if (s < 0) { SCALAR(STATE) = b.queue == nullptr ? IDLE : EMPTY; on = fresh = false; }
   }
   const double* chosen = b.start + 6LL * s;  // attempt, push and mu for a feasible point; the same for any other
   if (managed && fresh) attempt = (int)chosen[0];

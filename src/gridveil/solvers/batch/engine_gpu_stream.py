@@ -1,0 +1,122 @@
+"""Streams on a GPU: rounds of all slots go on while the host looks at what has ended and prepares what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridveil.solvers.batch.device_kernels import kernels_for
+from gridveil.solvers.batch.engine import Ints, RawInput, RawOutput, RunOptions, net_values
+from gridveil.solvers.batch.layout import filled
+from gridveil.solvers.batch.network import BatchNetwork
+from gridveil.solvers.batch.stream import EMPTY, PUT, RowCounts, StreamArrays
+
+if TYPE_CHECKING:
+    from gridveil.solvers.batch.engine_gpu import GpuEngine
+
+ENOUGH = 1 / 16
+"""Share of the problems under way that have ended, from which on the host looks at them: it takes as long for one as for many."""
+LOOKS = 4
+"""Looks after which it does so all the same, once one has ended."""
+JOINT_SHARE = 2
+"""Part of the memory that joint problems leave to dispatches."""
+
+
+class GpuStream:
+    """Problems under way in slots of the device."""
+
+    def __init__(self, engine: GpuEngine, network: BatchNetwork, rows: int, options: RunOptions) -> None:
+        self._engine, self._rows, xp = engine, RowCounts(rows), engine.xp
+        self._arrays, self._dense = StreamArrays.empty(xp, network, rows), network.rows
+        values = net_values(network, engine.tables(network), network.rows > 0, options)
+        slots = min(rows, engine.fitting(values, 0) // (JOINT_SHARE if network.rows else 1))
+        # A release is at a joint problem half of the time, at a dispatch the other half.
+        lanes = engine.most_lanes(-(-slots // 2), int(values["n_bus"]))
+        self._held = engine.slots(slots, kernels_for(lanes, engine.bounds, network.rows), values)
+        self._net, self._batch = filled("Net", values), filled("Batch", self._arrays.batch_values(None))
+        self._cuda, self._flying = xp.cuda.Stream(non_blocking=True), False
+        self._graph: Any = None
+        self._copied = engine.pinned(rows)
+        self._seen: NDArray[np.int32] = np.zeros(rows, np.int32)
+        self._event = xp.cuda.Event(disable_timing=True)
+        self._follow_host()
+        with self._cuda:
+            engine.launch(self._held, ("init",), (self._net, self._batch))
+
+    @property
+    def busy(self) -> int:
+        """How many problems are under way, as far as the host has looked."""
+        return self._rows.busy
+
+    @property
+    def done(self) -> int:
+        """How many of these have ended meanwhile."""
+        return self._rows.count(self._seen)
+
+    def put(self, rows: Ints, given: RawInput) -> None:
+        """Begin problems; that they are there is said last."""
+        xp = self._engine.xp
+        self._arrays.write(xp.asarray(rows), given)
+        self._arrays.queue[xp.asarray(self._rows.begin(rows))] = xp.asarray(rows.astype(np.int32))
+        self._arrays.made["counter"][PUT] = self._rows.put
+
+    def ended(self) -> Ints:
+        """Rows whose problems have ended."""
+        return self._rows.end(self._seen)
+
+    def take(self, rows: Ints) -> RawOutput:
+        """What their problems came to."""
+        return self._arrays.read(self._engine.xp.asarray(rows))
+
+    def launch(self, rows_left: int) -> None:
+        """Send a few rounds on their way, and after them a copy of what has ended; ``rows_left`` have not finished for good."""
+        if self._flying:
+            return
+        self._follow_host()
+        with self._cuda:
+            self._widen(rows_left)
+            if self._graph is None:
+                self._graph = self._engine.captured(self._cuda, self._held, (self._net, self._batch), latched=True)
+            self._graph.launch(self._cuda)
+            self._arrays.ended.get(stream=self._cuda, out=self._copied, blocking=False)
+        self._flying = True
+
+    def wait(self) -> None:
+        """Until these rounds are over."""
+        if self._flying:
+            self._cuda.synchronize()
+            self._seen, self._flying = self._copied.copy(), False
+
+    def _follow_host(self) -> None:
+        """Begin nothing before what the host has asked of the device is done."""
+        self._event.record()
+        self._cuda.wait_event(self._event)
+
+    def _widen(self, rows_left: int) -> None:
+        """Give more lanes to fewer rows; slots without a problem stay empty."""
+        slots = min(rows_left, self._held.tiles * self._held.per_tile)
+        lanes = self._engine.wider(self._held, -(-slots // 2), self._net)
+        if lanes is not None:
+            kernels = kernels_for(lanes, self._engine.bounds, self._dense)
+            self._held, self._graph = self._engine.spread(self._held, self._net, kernels, EMPTY, least=slots), None
+
+
+def advance(streams: Sequence[GpuStream]) -> None:
+    """Rounds of all streams until enough problems have ended; the next are on their way while the caller looks at these."""
+    busy = [stream for stream in streams if stream.busy]
+    left, looks = sum(stream.busy for stream in busy), 0
+    while busy:
+        for stream in busy:
+            stream.launch(left)
+        for stream in busy:
+            stream.wait()
+        done = sum(stream.done for stream in busy)
+        looks += done > 0
+        if done and (done >= ENOUGH * left or looks >= LOOKS):
+            break
+    for stream in busy:
+        if stream.done < stream.busy:
+            stream.launch(left)

@@ -1,0 +1,84 @@
+"""Problems of many rows under way at once, on a GPU that is none and on the processor's cores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_together import Setting
+
+from gridveil.solvers.batch import engine_gpu_stream
+from gridveil.solvers.batch.device_kernels import missing_gpu
+from gridveil.solvers.batch.engine_gpu import GpuEngine
+from gridveil.solvers.batch.engine_hybrid import STREAM_BUSES_PER_CORE, HybridEngine
+from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
+from gridveil.solvers.batch.stream import RowCounts
+
+pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+
+SETTINGS = [(0.1, "1%"), (0.3, "0.5%")]
+
+
+def assert_equal_rows(found, expected):
+    assert np.array_equal(found.d, expected.d, equal_nan=True)
+    assert np.array_equal(found.cost, expected.cost, equal_nan=True)
+    assert np.array_equal(found.handed_over, expected.handed_over)
+
+
+def test_rows_on_a_gpu_are_the_native_ones(cupy):
+    found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
+    expected = Setting("case14_ieee", SETTINGS, 5).together()
+    assert_equal_rows(found, expected)
+    assert len(found.turns) > len(expected.turns)  # the host looks before all have ended
+
+
+def test_slots_are_spread_over_more_lanes_while_problems_are_under_way(cupy, monkeypatch):
+    """As rows end for good, those that are left get more threads each; their problems go on where they stood."""
+    spread, usual = [], GpuEngine.spread
+
+    def noted(*given, **more):
+        spread.append(more["least"])
+        return usual(*given, **more)
+
+    monkeypatch.setattr(GpuEngine, "spread", noted)
+    monkeypatch.setattr(GpuEngine, "wider", lambda *given: 32 if len(spread) < 12 else None)
+    found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
+    assert len(spread) == 12 and spread[0] == 10 > spread[-1]
+    assert_equal_rows(found, Setting("case14_ieee", SETTINGS, 5).together())
+
+
+def test_more_rows_than_slots_wait_in_a_ring(cupy, monkeypatch):
+    monkeypatch.setattr(GpuEngine, "fitting", lambda *given: 4)
+    found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
+    assert_equal_rows(found, Setting("case14_ieee", SETTINGS, 5).together())
+
+
+def test_the_host_looks_when_enough_have_ended_or_one_has_waited(cupy, monkeypatch):
+    """With a share that is never reached, a few looks after the first end are enough."""
+    monkeypatch.setattr(engine_gpu_stream, "ENOUGH", 2.0)
+    found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
+    monkeypatch.setattr(engine_gpu_stream, "ENOUGH", 0.0)
+    eager = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
+    assert len(found.turns) < len(eager.turns)
+    assert_equal_rows(found, eager)
+
+
+@pytest.mark.parametrize("count, runs_on", [(2, "native"), (3, "gpu")])
+def test_few_rows_are_for_the_processor(cupy, count, runs_on):
+    cores = 28 / STREAM_BUSES_PER_CORE  # for two rows of 14 buses
+    engine = HybridEngine(GpuEngine(), NativeEngine(threads=1), cores=cores)
+    assert missing_gpu() is None
+    setting = Setting("case14_ieee", [(0.1, "1%")], count, engine=engine)
+    assert setting.batches.rows.suited(count).engine.name == runs_on
+    assert_equal_rows(setting.together(), Setting("case14_ieee", [(0.1, "1%")], count).together())
+
+
+def test_a_row_has_one_problem_at_a_time():
+    rows = RowCounts(4)
+    assert rows.begin(np.array([2, 0])).tolist() == [0, 1] and rows.busy == 2
+    with pytest.raises(RuntimeError, match="under way"):
+        rows.begin(np.array([0]))
+    ended = np.array([1, 0, 0, 0], np.int32)
+    assert rows.count(ended) == 1 and rows.end(ended).tolist() == [0] and rows.end(ended).tolist() == []
+    assert rows.begin(np.array([0, 1, 3])).tolist() == [2, 3, 0] and rows.busy == 4  # the ring goes round
+    assert rows.end(ended).tolist() == []  # the second problem of the first row has not ended
+    assert rows.end(np.array([2, 1, 1, 1], np.int32)).tolist() == [0, 1, 2, 3]
