@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import time
 import types
 import zlib
@@ -29,7 +30,7 @@ import numpy as np
 
 from gridveil.bilevel.bulk import run_together
 from gridveil.bilevel.methods.auto import solve_auto
-from gridveil.bilevel.together.record import BatchLine, ReleasedRows
+from gridveil.bilevel.together.record import ReleasedRows
 from gridveil.bilevel.together.releases import release_together
 from gridveil.bilevel.together.rows import Bands, HandOver
 from gridveil.core.band import CostTarget
@@ -47,12 +48,7 @@ ALPHA, BETA, SAME = 0.1, 0.01, 1e-3  # per unit; share of the cost; relative dif
 PAPER = ((0.1, 0.01), (1.0, 0.01), (10.0, 0.01), (0.1, 0.1), (0.1, 0.001))  # α and β of the study paper-power
 PAPER_SEEDS = 50
 DAY, WEEK, YEAR = 24, 168, 8760
-NAMES = {
-    "joint": ("nearest", "cut", "push"),
-    "dispatch": ("at joint points", "from scratch"),
-    "softened": ("from scratch",),
-    "nearby": ("at joint points",),
-}
+PROBLEMS = ("nearest", "cut", "push", "at joint points", "from scratch", "softened", "near joint points")
 
 
 def noisy_demands(given: dict[str, Any], alpha: float, seed: int, scale: float = 1.0) -> Any:
@@ -104,6 +100,8 @@ def export(
     if not np.array_equal(noisy_demands(given, ALPHA, 1), model.layout.to_program(drawn.values)):
         raise SystemExit("the noise of this file is not that of the studies")
     to.mkdir(exist_ok=True)
+    with (to / f"{name}-arrays.pickle").open("wb") as file:  # for single releases
+        pickle.dump({room: model.arrays(room) for room in (0.0, INTERIOR)}, file)
     lower_network(model.arrays(0.0)).save(to / f"{name}-dispatch.npz")
     lower_network(model.arrays(INTERIOR), joint=True).save(to / f"{name}-joint.npz")
     np.savez_compressed(to / f"{name}-releases.npz", **given)
@@ -141,26 +139,32 @@ class _Nobody:
     dispatch = nearest = cut = push = _unsolved
 
 
+def program_of(given: dict[str, Any]) -> Any:
+    """What the methods know of an exported network's program."""
+    n_d = 2 * int(given["served"].sum())
+    return types.SimpleNamespace(
+        name="AC-OPF",
+        n_x=int(given["n_x"]),
+        x_start=given["x_start"],
+        d_lower=np.full(n_d, -np.inf),
+        d_upper=np.full(n_d, np.inf),
+        typical=None,
+        starts=(),
+        more_starts=(),
+        smoothed_cost=None,
+        adaptive_barrier=False,
+    )
+
+
 class Network:
     """An exported network with its batches."""
 
     def __init__(self, name: str, folder: Path, engine: Engine) -> None:
         with np.load(folder / f"{name}-releases.npz") as file:
             self.given: dict[str, Any] = dict(file)
-        n_d = 2 * int(self.given["served"].sum())
-        self.program: Any = types.SimpleNamespace(
-            name="AC-OPF",
-            n_x=int(self.given["n_x"]),
-            x_start=self.given["x_start"],
-            d_lower=np.full(n_d, -np.inf),
-            d_upper=np.full(n_d, np.inf),
-            typical=None,
-            starts=(),
-            more_starts=(),
-            smoothed_cost=None,
-            adaptive_barrier=False,
-        )
+        self.program = program_of(self.given)
         self._networks = [load_network(folder / f"{name}-{kind}.npz") for kind in ("dispatch", "joint")]
+        self.n_bus = int(self._networks[0].grid.n_bus)
         self.engine, self.batches = engine, PowerBatches(self.program, *self._networks, engine)
 
     def optimum(self, demand: Any) -> Any:
@@ -193,7 +197,7 @@ class Network:
             "handed_over": {
                 HandOver(why).name: int((handed_over == why).sum()) for why in np.unique(handed_over[handed_over > 0])
             },
-            **_where_time_went(parts, seconds[-1]),
+            **_where_time_went(parts),
         }
         if options.all:
             found |= self._handed_over(noisy, target, delta, options.at_once)
@@ -217,35 +221,17 @@ def _release(target: Bands, row: int, noisy: Any, backend: Any) -> Any:
     return solve_auto(backend, noisy, band)
 
 
-def _where_time_went(parts: list[ReleasedRows], seconds: float) -> dict[str, Any]:
-    """Seconds of kernels, check and the rest, and of each kind of batch."""
-    lines = [line for rows in parts for line in rows.batches]
-    kernels, check = sum(line.kernels for line in lines), sum(line.check for line in lines)
+def _where_time_went(parts: list[ReleasedRows]) -> dict[str, Any]:
+    """How often the host looked at what had ended, how long it waited for that, and how many problems there were."""
+    turns = [turn for rows in parts for turn in rows.turns]
+    joint, dispatches = (
+        np.array([getattr(turn, name) for turn in turns]).sum(axis=0) for name in ("joint", "dispatches")
+    )
     return {
-        "kernels_seconds": kernels,
-        "check_seconds": check,
-        "other_seconds": seconds - kernels - check,
-        "batches": {
-            what: _summed([line for line in lines if line.what == what]) for what in {line.what for line in lines}
-        },
-    }
-
-
-def _summed(lines: list[BatchLine]) -> dict[str, Any]:
-    rows = np.array([line.rows for line in lines])
-    return {
-        "calls": len(lines),
-        "rows": dict(zip(NAMES[lines[0].what], rows.sum(axis=0).tolist(), strict=True)),
-        "kernels_seconds": sum(line.kernels for line in lines),
-        "check_seconds": sum(line.check for line in lines),
-        "seconds": sum(line.seconds for line in lines),
-        "iterations": float(sum(line.iterations * sum(line.rows) for line in lines)),
-        "rounds": sum(line.rounds for line in lines),
-        "each": [
-            f"{'+'.join(map(str, line.rows))}: {line.kernels:.3f} s, {line.iterations:.1f} iterations, most "
-            f"{line.most_iterations}, {line.rounds} rounds, check {line.check:.3f} s"
-            for line in lines
-        ],
+        "turns": len(turns),
+        "waiting_seconds": sum(turn.waiting for turn in turns),
+        "iterations": sum(turn.iterations for turn in turns),
+        "problems": dict(zip(PROBLEMS, [*joint.tolist(), *dispatches.tolist()], strict=True)),
     }
 
 

@@ -20,7 +20,7 @@ MULTIPROCESSORS, FREE_BYTES = 2, 10**9
 
 
 class Stream:
-    def __init__(self, non_blocking: bool) -> None:
+    def __init__(self, non_blocking: bool = False, priority: int = 0) -> None:
         pass
 
     def __enter__(self) -> Stream:
@@ -142,6 +142,7 @@ def cupy(monkeypatch):
     stand_in.cuda = types.SimpleNamespace(Device=Device, Stream=Stream, runtime=types.SimpleNamespace())
     stand_in.cuda.runtime.CUDARuntimeError = RuntimeError
     stand_in.cuda.Event = lambda disable_timing: types.SimpleNamespace(record=lambda: None)
+    stand_in.cuda.get_current_stream = Stream
     stand_in.cuda.alloc_pinned_memory = bytearray
     stand_in.zeros = lambda *given: np.zeros(*given).view(Array)
     stand_in.asnumpy, stand_in.RawModule = np.asarray, RawModule

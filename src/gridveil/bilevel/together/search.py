@@ -59,7 +59,8 @@ class RowSearch(ABC):
     def run(self) -> None:
         """Go on until no row waits any more."""
         rows = self.rows
-        with rows.power.open(len(rows)) as problems:
+        problems = rows.power.open(len(rows))
+        with problems.attended():
             while (rows.phase < Phase.FINISHED).any():
                 check_time()
                 self._turn(problems)

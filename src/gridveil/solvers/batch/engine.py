@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -182,8 +183,8 @@ class Engine(Protocol):
         """Work on streams until some of their problems have ended."""
         ...
 
-    def close(self, streams: Sequence[Stream]) -> None:
-        """Stop working on streams: their memory may be used by others."""
+    def attending(self, streams: Sequence[Stream]) -> AbstractContextManager[None]:
+        """While a caller works with streams; at the end nothing is under way, and their memory may be used by others."""
         ...
 
 

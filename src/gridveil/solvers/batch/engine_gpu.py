@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -58,6 +59,8 @@ LANE_SHARE = 1.1
 LEAST_TILES = 1024
 """Tiles that run at the same time anyway, so that moving slots together saves nothing."""
 MOST_ROUNDS = 1_000_000
+FIRST_PRIORITY = -5
+"""Of CUDA streams: the highest."""
 _IDLE = 6  # of the enumeration State in slot.cuh
 
 
@@ -164,10 +167,18 @@ class GpuEngine:
         """Rounds of all streams until enough problems have ended."""
         advance(streams)
 
-    def close(self, streams: Sequence[Any]) -> None:
-        """Wait for the rounds that are on their way."""
-        for stream in streams:
-            stream.wait()
+    @contextmanager
+    def attending(self, streams: Sequence[Any]) -> Iterator[None]:
+        """What the caller does goes before rounds, which may fill the device; at the end, wait for those on their way."""
+        self.xp.cuda.get_current_stream().synchronize()
+        own = self.xp.cuda.Stream(non_blocking=True, priority=FIRST_PRIORITY)
+        try:
+            with own:
+                yield
+        finally:
+            own.synchronize()
+            for stream in streams:
+                stream.wait()
 
     def suited(self, network: BatchNetwork, rows: int) -> GpuEngine:
         """Itself, for all that it is asked."""

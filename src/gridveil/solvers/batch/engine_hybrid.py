@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -71,9 +72,9 @@ class HybridEngine:
         """As on the GPU."""
         self._large.advance(streams)
 
-    def close(self, streams: Sequence[Stream]) -> None:
+    def attending(self, streams: Sequence[Stream]) -> AbstractContextManager[None]:
         """As on the GPU."""
-        self._large.close(streams)
+        return self._large.attending(streams)
 
     def _is_small(self, network: BatchNetwork, given: RawInput) -> bool:
         """Whether all cores are done before a GPU is."""

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -117,8 +118,9 @@ class NativeEngine:
         for other in others:
             other.join()
 
-    def close(self, streams: Sequence[Any]) -> None:
-        """Nothing is under way between two calls."""
+    def attending(self, streams: Sequence[Any]) -> AbstractContextManager[None]:
+        """Nothing: no work is under way between two calls."""
+        return nullcontext()
 
 
 class NativeStream:

@@ -7,6 +7,7 @@ answered as they end: no row waits for another.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -259,11 +260,9 @@ class RowProblems:
         self._scale, self._row_scale = xp.ones(count), xp.ones((count, 2))
         self._demand = xp.zeros((count, power.n_d))
 
-    def __enter__(self) -> RowProblems:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._engine.close([self._joint, self._dispatch])
+    def attended(self) -> AbstractContextManager[None]:
+        """While a caller begins problems and looks at answers."""
+        return self._engine.attending([self._joint, self._dispatch])
 
     def begin_joint(self, rows: Ints, asked: JointRows, starts: JointStarts) -> None:
         """Begin joint problems of all kinds."""
