@@ -93,12 +93,16 @@ class ReleasedRows:
     at_once: NDArray[np.bool_]
     calls: Ints
     target: Bands
+    searched: Ending
+    """Of the method: how a finished row ended whose high point is not in the band."""
     history: StepHistory
     batches: tuple[BatchLine, ...]
     seconds: float
 
     @classmethod
-    def of(cls, rows: AutoRows, history: StepHistory, batches: tuple[BatchLine, ...], seconds: float) -> ReleasedRows:
+    def of(
+        cls, rows: AutoRows, searched: Ending, history: StepHistory, batches: tuple[BatchLine, ...], seconds: float
+    ) -> ReleasedRows:
         """Bring what is known of all rows to the caller's memory."""
         xp, finished = rows.power.xp, rows.phase == Phase.FINISHED
         nothing = ~finished
@@ -121,6 +125,7 @@ class ReleasedRows:
             at_once=rows.at_once,
             calls=rows.calls,
             target=rows.target,
+            searched=searched,
             history=history,
             batches=batches,
             seconds=seconds,
@@ -136,7 +141,7 @@ class ReleasedRows:
     def ending(self, row: int) -> Ending:
         """How a finished row ended."""
         if not self.at_once[row]:
-            return Ending.POLISHED
+            return self.searched
         return Ending.NOISY_IN_BAND if self.at_noisy[row] else Ending.HIGHPOINT_IN_BAND
 
     def result(self, row: int) -> BilevelResult | None:
