@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_together import Setting
 
 from gridveil.solvers.batch import engine_gpu_stream
 from gridveil.solvers.batch.device_kernels import missing_gpu
@@ -12,6 +11,7 @@ from gridveil.solvers.batch.engine_gpu import GpuEngine
 from gridveil.solvers.batch.engine_hybrid import STREAM_BUSES_PER_CORE, HybridEngine
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.batch.stream import RowCounts
+from together_settings import Setting
 
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 

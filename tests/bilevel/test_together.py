@@ -16,66 +16,14 @@ from gridveil.bilevel.result import Ending
 from gridveil.bilevel.together import search as together_search
 from gridveil.bilevel.together.offer import Asked
 from gridveil.bilevel.together.releases import TogetherReleases, release_together
-from gridveil.bilevel.together.rows import Bands, HandOver
-from gridveil.core.band import DataRows, Tolerance
-from gridveil.core.choices import BatchEngine, CostTargetMode, DemandBounds
-from gridveil.core.methods import Solver
-from gridveil.privacy.curator import published_values
-from gridveil.sectors.registry import build_model, load_case
-from gridveil.solvers.batch.contract import BatchStatus
+from gridveil.bilevel.together.rows import HandOver
+from gridveil.core.band import DataRows
+from gridveil.core.choices import BatchEngine, DemandBounds
+from gridveil.core.methods import Method
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
-from gridveil.solvers.batch.power import PowerBatches
-from gridveil.solvers.registry import backend_for
-from gridveil.solvers.solves import Solves
+from together_settings import COLD, HELD, NEAR, SOFTENED, WARM, Refusing, Setting, assert_same, failing, spoiled
 
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
-
-
-class Setting:
-    """A public case, its backend and batches, and noisy data around it with a band for each row."""
-
-    def __init__(self, name, settings, count, *, bounds=None, engine=None):
-        case = load_case(name)
-        model = build_model(case.network)
-        self.model = model if bounds is None else model.bounded(bounds)
-        self.program = self.model.program
-        self.backend = backend_for(self.model, Solver.STRUCTURED)
-        self.batches = PowerBatches.of_model(self.model, engine or NativeEngine(threads=1))
-        d = model.layout.to_program(published_values(case))
-        cost, generator = Solves(self.backend).afresh(d).cost, np.random.default_rng(7)
-        scale = np.repeat([alpha for alpha, _ in settings], count)
-        self.noisy = d + scale[:, None] * generator.laplace(size=(len(scale), len(d)))
-        bands = [Tolerance.parse(beta).around(cost, CostTargetMode.PUBLIC) for _, beta in settings]
-        self.targets = [band for band in bands for _ in range(count)]
-
-    @property
-    def bands(self):
-        return Bands(*(np.array([getattr(one, name) for one in self.targets]) for name in ("value", "beta")))
-
-    def together(self, **options):
-        (found,) = release_together(self.batches.rows, self.program, self.noisy, self.bands, **options)
-        return found
-
-    def alone(self, row):
-        return solve_auto(self.backend, self.noisy[row], self.targets[row])
-
-
-def assert_same(found, alone, target):
-    """Everything that a single release tells, within the solver's tolerance."""
-    assert found.verified and alone.verified and target.contains(found.cost)
-    assert found.ending is alone.ending and found.optimisations == alone.optimisations
-    assert found.delta == pytest.approx(alone.delta, rel=1e-6, abs=1e-9)
-    assert found.cost == pytest.approx(alone.cost, rel=1e-6)
-    assert found.d == pytest.approx(alone.d, abs=1e-4) and found.x == pytest.approx(alone.x, abs=1e-3)
-    assert found.highpoint.delta == pytest.approx(alone.highpoint.delta, rel=1e-6, abs=1e-9)
-    assert found.highpoint.cost == pytest.approx(alone.highpoint.cost, rel=1e-6)
-    assert [step.kind for step in found.history] == [step.kind for step in alone.history]
-    for mine, other in zip(found.history, alone.history, strict=True):
-        for name in ("radius", "delta", "proxy", "joint_cost", "cost"):
-            assert getattr(mine, name) == pytest.approx(getattr(other, name), rel=1e-4, abs=1e-6), (mine.kind, name)
-        assert mine.joint_status is other.joint_status and mine.follower_status is other.follower_status
-        assert mine.seconds > 0
-    assert found.monotonicity.points == alone.monotonicity.points and found.seconds > 0
 
 
 @pytest.mark.parametrize(
@@ -156,31 +104,6 @@ def test_a_band_of_another_row_would_be_noticed():
         except AssertionError:
             differing += 1
     assert differing > 0
-
-
-def spoiled(setting, monkeypatch, spoil):
-    """Change what problems come to, knowing whether they are joint and how they started."""
-    engine = setting.batches.rows.engine
-    opened = engine.open
-
-    def open_spoiled(network, rows, options):
-        stream = opened(network, rows, options)
-        take = stream.take
-        monkeypatch.setattr(
-            stream, "take", lambda mine: spoil(network.rows > 0, stream._arrays.given.start[mine, 0], take(mine))
-        )
-        return stream
-
-    monkeypatch.setattr(engine, "open", open_spoiled)
-
-
-def failing(raw, which):
-    return replace(
-        raw, status=np.where(which, int(BatchStatus.NO_STEP), raw.status), cost=np.where(which, np.nan, raw.cost)
-    )
-
-
-COLD, WARM, SOFTENED, HELD, NEAR = 0, 1, 2, 4, 5
 
 
 @pytest.mark.parametrize(
@@ -385,21 +308,6 @@ def test_methods_take_what_was_found_together_and_do_the_rest_themselves():
     assert not rows.finished.all()  # some were handed back, and ended in another way
 
 
-class Refusing:
-    """Releases that hand everything back, and count."""
-
-    def __init__(self):
-        self.asked = 0
-
-    @staticmethod
-    def takes(asked):
-        return True
-
-    def answer(self, asked):
-        self.asked += len(asked)
-        return [None] * len(asked)
-
-
 def test_a_release_that_is_handed_back_runs_as_if_nothing_had_been_asked():
     setting, releases = Setting("case14_ieee", [(0.1, "1%")], 3), Refusing()
     jobs = [
@@ -416,8 +324,8 @@ def test_kept_totals_and_other_settings_are_for_the_method_itself():
     setting, releases = Setting("case14_ieee", [(0.1, "1%")], 1), Refusing()
     target, n = setting.targets[0], setting.noisy.shape[1]
     rows = DataRows(matrix=np.ones((1, n)), lower=np.array([-1e3]), upper=np.array([1e3]))
-    assert not TogetherReleases.takes(Asked(setting.noisy[0], replace(target, rows=rows)))
-    assert TogetherReleases.takes(Asked(setting.noisy[0], target))
+    assert not TogetherReleases.takes(Asked(Method.AUTO, setting.noisy[0], replace(target, rows=rows)))
+    assert TogetherReleases.takes(Asked(Method.AUTO, setting.noisy[0], target))
     job = partial(lambda backend: solve_auto(backend, setting.noisy[0], target, AutoSettings(most_cuts=4)))
     dict(run_together([job], setting.backend, setting.batches, releases))
     assert releases.asked == 0

@@ -181,7 +181,7 @@ class BatchedBackend:
         return self._alone.portable(start)
 
     def released_together(self, asked: Asked) -> BilevelResult | None:
-        """The result of ``auto``, found together with those of others; None where the method has to run by itself."""
+        """The result of the method that asks, found together with those of others; None where it has to run by itself."""
         if self._releases is None or not self._releases.takes(asked):
             return None
         result: BilevelResult | None = self._hall.ask(asked)

@@ -11,7 +11,9 @@ from gridveil.bilevel.methods.anchor import confirm_patiently, search_from_ancho
 from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
 from gridveil.bilevel.run import MethodRun, run_method
+from gridveil.bilevel.together.offer import Asked, ask_together
 from gridveil.core.band import CostTarget
+from gridveil.core.methods import Method
 from gridveil.solvers.backend import Backend
 
 Vector = NDArray[np.float64]
@@ -23,7 +25,8 @@ def solve_bilevel(
     backend: Backend, noisy: Vector, target: CostTarget, settings: BisectionSettings = DEFAULTS
 ) -> BilevelResult:
     """(BL): find d* near d̃ with O(d*) in the band. A solve that fails never moves the bracket."""
-    return run_method(backend, noisy, target, lambda run: _search(run, settings))
+    together = ask_together(backend, Asked(Method.BISECTION, noisy, target)) if settings is DEFAULTS else None
+    return together or run_method(backend, noisy, target, lambda run: _search(run, settings))
 
 
 def _search(run: MethodRun, settings: BisectionSettings) -> Ending:

@@ -31,9 +31,10 @@ from gridveil.bilevel.methods.bracket import RootBracket
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import BilevelResult, Ending, StepKind
 from gridveil.bilevel.run import MOST_VERIFICATIONS, SAME_POINT, EvaluatedPoint, MethodRun, run_method
-from gridveil.bilevel.together.offer import Asked, OffersReleases
+from gridveil.bilevel.together.offer import Asked, ask_together
 from gridveil.core.band import CostTarget
 from gridveil.core.deadline import check_time
+from gridveil.core.methods import Method
 from gridveil.solvers.backend import Answer, Backend, HalfSpace
 
 Vector = NDArray[np.float64]
@@ -46,11 +47,8 @@ def solve_auto(backend: Backend, noisy: Vector, target: CostTarget, settings: Au
 
     Never farther than Algorithm 1 by more than ``narrow_bracket``, if O is monotone, O↑ answers and the point is verified.
     """
-    if isinstance(backend, OffersReleases) and settings is DEFAULTS:
-        together = backend.released_together(Asked(noisy, target))
-        if together is not None:
-            return together
-    return run_method(backend, noisy, target, lambda run: _search(run, settings))
+    together = ask_together(backend, Asked(Method.AUTO, noisy, target)) if settings is DEFAULTS else None
+    return together or run_method(backend, noisy, target, lambda run: _search(run, settings))
 
 
 def _search(run: MethodRun, settings: AutoSettings) -> Ending:

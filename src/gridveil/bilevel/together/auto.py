@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.methods.settings import AutoSettings
+from gridveil.bilevel.result import Ending
 from gridveil.bilevel.together.bracket import RootBrackets
+from gridveil.bilevel.together.pushes import PushSearch
 from gridveil.bilevel.together.rows import AutoRows, Doing, HandOver, StartAt
-from gridveil.bilevel.together.search import KIND, RowSearch
+from gridveil.bilevel.together.search import KIND
 from gridveil.solvers.batch.engine import Array
 from gridveil.solvers.batch.power_rows import Kind
 from gridveil.solvers.batch.solver import host
@@ -18,8 +20,10 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class AutoSearch(RowSearch):
+class AutoSearch(PushSearch):
     """The method on all rows of a state, which it changes."""
+
+    ENDING = Ending.POLISHED
 
     def __init__(self, rows: AutoRows, settings: AutoSettings, within_bounds: Bools) -> None:
         super().__init__(rows, within_bounds)
@@ -28,20 +32,14 @@ class AutoSearch(RowSearch):
 
     def decide(self, mine: Ints, doing: Ints) -> None:
         """The step that follows each."""
-        self._after_highpoint(mine[doing == Doing.HIGHPOINT])
+        self._after_highpoint(self.start_from_highpoint(mine[doing == Doing.HIGHPOINT]))
         self._after_cut(mine[doing == Doing.CUT])
         self._after_polish(mine[(doing == Doing.POLISH) | (doing == Doing.POLISH_AGAIN)])
-        self._after_push(mine[KIND[doing] == Kind.PUSH])
+        self._after_push(self.learn_push(mine[KIND[doing] == Kind.PUSH]))
 
     def _after_highpoint(self, mine: Ints) -> None:
-        rows, cost = self.rows, self.rows.reached.cost[mine]
-        too_dear = cost > rows.band.upper[mine]
-        rows.hand_over(mine[too_dear & rows.at_noisy[mine]], HandOver.NOISY_TOO_DEAR)
-        self._follow_algorithm1(mine[too_dear & ~rows.at_noisy[mine]])
-        below = cost < rows.band.lower[mine]
-        in_band = mine[~too_dear & ~below]
-        rows.at_once[in_band] = True
-        self._confirm(in_band)
+        below = self.rows.reached.cost[mine] < self.rows.band.lower[mine]
+        self._follow_algorithm1(mine[~below])
         self._cut_from_below(mine[below])
 
     def _cut_from_below(self, mine: Ints) -> None:
@@ -134,13 +132,8 @@ class AutoSearch(RowSearch):
         self._push(first)
 
     def _follow_algorithm1(self, mine: Ints) -> None:
-        """Go the way of Algorithm 1 from the high point where cuts have found no point: the best is infinitely far away."""
-        rows, at = self.rows, self._xp.asarray(mine)
-        rows.base.delta[mine], rows.rooted[mine], rows.halving[mine] = np.inf, True, True
-        rows.reached.follower[at], rows.reached.follower_demand[at] = (
-            rows.highpoint_follower[at],
-            rows.highpoint_demand[at],
-        )
+        """Go the way of Algorithm 1 from the high point where cuts have found no point."""
+        self.rows.rooted[mine] = True
         self._brackets.begin_halving(mine)
         self._push(mine)
 
@@ -152,8 +145,7 @@ class AutoSearch(RowSearch):
         pushed = brackets.next_radius(mine)
         asked, over = mine[pushed], mine[~pushed]
         halving, again = rows.halving[asked], brackets.pushes[asked] > 1
-        doubling = np.isinf(rows.base.delta[asked])
-        doing = np.where(halving, np.where(doubling, Doing.DOUBLING, Doing.BISECTION), Doing.ROOT)
+        doing = np.where(halving, brackets.halving.step(asked), int(Doing.ROOT))
         first = np.where(halving, StartAt.HIGHPOINT, StartAt.BASE)
         self.ask(asked, doing, np.where(again, StartAt.REACHED, first))
         nearer, nowhere = brackets.found_nearer(over), np.isinf(rows.base.delta[over])
@@ -163,13 +155,6 @@ class AutoSearch(RowSearch):
         self._confirm(over[~nearer & ~nowhere])
 
     def _after_push(self, mine: Ints) -> None:
-        rows = self.rows
-        too_dear = rows.reached.cost[mine] > rows.band.upper[mine]
-        rows.hand_over(mine[too_dear], HandOver.IN_DOUBT)
-        mine = mine[~too_dear]
-        in_band = rows.reached.cost[mine] >= rows.band.lower[mine]
-        better = in_band & (rows.reached.delta[mine] < rows.base.delta[mine])
-        rows.base.take(rows.reached, mine[better], self._xp)
         self._brackets.learn(mine)
         self._push(mine)
 
@@ -177,7 +162,7 @@ class AutoSearch(RowSearch):
         """Verify the best point, unless Algorithm 1 might do better: see ``is_in_doubt``."""
         rows = self.rows
         off_edge = rows.base.cost[mine] - rows.band.lower[mine] > self._settings.off_edge * rows.band.beta[mine]
-        in_doubt = off_edge & ~rows.at_once[mine] & ~rows.halving[mine]
+        in_doubt = off_edge & ~rows.halving[mine]
         rows.hand_over(mine[in_doubt], HandOver.IN_DOUBT)
         self.verify(mine[~in_doubt])
 

@@ -1,4 +1,4 @@
-"""Searches of many rows for where O↑ enters the band: ``methods/bracket.py``, and Algorithm 1's, for arrays."""
+"""Searches of many rows for where O↑ enters the band: ``methods/bracket.py``, and Algorithm 1's for ``auto``, for arrays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.run import SAME_POINT
+from gridveil.bilevel.together.halving import HalvingBrackets
 from gridveil.bilevel.together.rows import AutoRows
 
 Floats = NDArray[np.float64]
@@ -19,12 +20,12 @@ NOTHING, LOW, HIGH = 0, 1, 2
 class RootBrackets:
     """√δ values below the band and in it, which to try next, and when to stop: see ``RootBracket``.
 
-    Rows that go the way of Algorithm 1 double δ until there is a point, which until then is infinitely far away, and halve their
-    bracket from then on.
+    Rows that go the way of Algorithm 1 double δ and halve their bracket instead, until ``auto`` calls it closed.
     """
 
     def __init__(self, rows: AutoRows, settings: AutoSettings) -> None:
         self._rows, self._settings, n = rows, settings, len(rows)
+        self.halving = HalvingBrackets(rows, settings.bisection)
         self._low, self._missing = np.full(n, np.nan), np.full(n, np.nan)
         self._high = np.full(n, np.nan)
         """How far above the band's lower edge the nearest point costs; NaN where that says nothing."""
@@ -42,11 +43,10 @@ class RootBrackets:
         self._first[mine] = self._root[mine] = np.sqrt((1 - settings.check) * rows.base.delta[mine])
 
     def begin_halving(self, mine: Ints) -> None:
-        """Start as Algorithm 1 does: at twice the distance of the high point."""
-        rows = self._rows
-        rows.lower[mine] = rows.highpoint_delta[mine]
+        """Start as Algorithm 1 does, where no point in the band is known."""
+        self.halving.begin(mine)
         self._before[mine], self._least[mine] = np.inf, 0.0
-        self._root[mine] = np.sqrt(np.maximum(2 * rows.lower[mine], self._settings.bisection.eta))
+        self._root[mine] = np.sqrt(self.halving.next_delta(mine))
 
     def next_radius(self, mine: Ints) -> Bools:
         """Set the next δ for O↑ in the rows; False where further steps are pointless."""
@@ -65,26 +65,21 @@ class RootBrackets:
         return np.asarray(self._rows.base.delta[mine] < self._before[mine])
 
     def learn(self, mine: Ints) -> None:
-        """Take note of O at the points of O↑; the base is the best point already."""
+        """Take note of O at the points of O↑; the ends of the bracket have moved already."""
         rows, settings = self._rows, self._settings
         cost, root, halving = rows.reached.cost[mine], self._root[mine], rows.halving[mine]
         below = cost < rows.band.lower[mine]
-        low = mine[below]
-        rows.lower[low] = np.maximum(rows.lower[low], root[below] ** 2)
-        self._move_low(low, root[below], cost[below] - rows.band.lower[low])
+        self._move_low(mine[below], root[below], (cost - rows.band.lower[mine])[below])
         self._move_high(mine[~below], cost[~below])
         upper = rows.base.delta[mine]
         told_no_nearer = ~halving & (upper == self._before[mine]) & (root >= self._first[mine])
-        inside_ball = rows.reached.delta[mine] < (1 - settings.bisection.ball_slack) * root**2
-        gains_nothing = halving & np.isinf(upper) & inside_ball
         nothing = np.where(halving, SAME_POINT, 0.0)
         closed = rows.lower[mine] >= np.minimum((1 - settings.check) * upper, upper - nothing)
         closed |= halving & (upper <= (1 + settings.narrow_bracket) * rows.highpoint_delta[mine])
-        self._over[mine] = told_no_nearer | gains_nothing | closed
+        self._over[mine] = told_no_nearer | self.halving.gain_nothing(mine) | closed
         self._guess(mine[~self._over[mine] & ~halving])
         going = mine[~self._over[mine] & halving]
-        least, most = rows.lower[going], rows.base.delta[going]
-        self._root[going] = np.sqrt(np.where(np.isinf(most), 2 * least, (least + most) / 2))
+        self._root[going] = np.sqrt(self.halving.next_delta(going))
 
     def _move_low(self, mine: Ints, root: Floats, missing: Floats) -> None:
         """Points below the band; where the low end moved twice running, the other end counts half."""

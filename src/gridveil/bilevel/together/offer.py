@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.result import BilevelResult
 from gridveil.core.band import CostTarget
+from gridveil.core.methods import Method
+from gridveil.solvers.backend import Backend
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A release that somebody waits for: d̃ and the band."""
+    """A release that somebody waits for: the method that asks, d̃ and the band."""
 
+    method: Method
     noisy: NDArray[np.float64]
     target: CostTarget
 
@@ -25,5 +28,10 @@ class OffersReleases(Protocol):
     """A backend that may know a whole result."""
 
     def released_together(self, asked: Asked) -> BilevelResult | None:
-        """The result of ``auto`` with its usual settings; None where the method has to run by itself."""
+        """The result of the method with its usual settings; None where it has to run by itself."""
         ...
+
+
+def ask_together(backend: Backend, asked: Asked) -> BilevelResult | None:
+    """The whole result, where the backend knows it."""
+    return backend.released_together(asked) if isinstance(backend, OffersReleases) else None

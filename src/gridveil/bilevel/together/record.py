@@ -89,12 +89,16 @@ class ReleasedRows:
     at_once: NDArray[np.bool_]
     calls: Ints
     target: Bands
+    searched: Ending
+    """Of the method: how a finished row ended whose high point is not in the band."""
     history: StepHistory
     turns: tuple[TurnLine, ...]
     seconds: float
 
     @classmethod
-    def of(cls, rows: AutoRows, history: StepHistory, turns: tuple[TurnLine, ...], seconds: float) -> ReleasedRows:
+    def of(
+        cls, rows: AutoRows, searched: Ending, history: StepHistory, turns: tuple[TurnLine, ...], seconds: float
+    ) -> ReleasedRows:
         """Bring what is known of all rows to the caller's memory."""
         xp, finished = rows.power.xp, rows.phase == Phase.FINISHED
         nothing = ~finished
@@ -117,6 +121,7 @@ class ReleasedRows:
             at_once=rows.at_once,
             calls=rows.calls,
             target=rows.target,
+            searched=searched,
             history=history,
             turns=turns,
             seconds=seconds,
@@ -132,7 +137,7 @@ class ReleasedRows:
     def ending(self, row: int) -> Ending:
         """How a finished row ended."""
         if not self.at_once[row]:
-            return Ending.POLISHED
+            return self.searched
         return Ending.NOISY_IN_BAND if self.at_noisy[row] else Ending.HIGHPOINT_IN_BAND
 
     def result(self, row: int) -> BilevelResult | None:

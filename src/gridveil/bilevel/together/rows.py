@@ -71,6 +71,8 @@ class HandOver(IntEnum):
     """The tolerance of a dispatch shrinks with so little demand."""
     IN_DOUBT = 7
     """The best point stayed away from the edge of the band, or O↑ cost more than the band allows."""
+    CALL_LIMIT = 8
+    """The bracket of Algorithm 1 is still open after as many calls to O↑ as it may make."""
 
 
 @dataclass(frozen=True, eq=False)
