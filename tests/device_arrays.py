@@ -7,10 +7,11 @@ array without entries is an error, even where nothing would be left to compute. 
 from __future__ import annotations
 
 import operator
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 
+from gridveil.solvers.batch.engine import converted
 from gridveil.solvers.batch.engine_native import NativeEngine
 
 CONVERSIONS = ("asarray", "ascontiguousarray", "array")
@@ -126,6 +127,18 @@ class DeviceModule:
         return np.array(array.values)
 
 
+def all_bare(given):
+    """What problems are given, without the device; an array of NumPy among them is refused."""
+    plain = {one.name: getattr(given, one.name) for one in fields(given)}
+    assert not any(isinstance(value, np.ndarray) for value in plain.values())
+    return converted(given, DeviceArray, lambda array: np.ascontiguousarray(array.values))
+
+
+def all_wrapped(found):
+    """What problems came to, on the device."""
+    return converted(found, np.ndarray, wrapped)
+
+
 class DeviceEngine(NativeEngine):
     """The native kernels, with all arrays of callers in the memory of the device."""
 
@@ -136,11 +149,11 @@ class DeviceEngine(NativeEngine):
         return [self.xp.ascontiguousarray(array) for array in arrays], None
 
     def run(self, network, given, options):
-        plain = {one.name: getattr(given, one.name) for one in fields(given)}
-        plain = {
-            name: np.ascontiguousarray(value.values) if isinstance(value, DeviceArray) else value
-            for name, value in plain.items()
-        }
-        assert not any(isinstance(getattr(given, name), np.ndarray) for name in plain)
-        raw = super().run(network, replace(given, **plain), options)
-        return replace(raw, **{one.name: wrapped(getattr(raw, one.name)) for one in fields(raw)})
+        return all_wrapped(super().run(network, all_bare(given), options))
+
+    def open(self, network, rows, options):
+        stream = super().open(network, rows, options)
+        put, take = stream.put, stream.take
+        stream.put = lambda mine, given: put(mine, all_bare(given))
+        stream.take = lambda mine: all_wrapped(take(mine))
+        return stream

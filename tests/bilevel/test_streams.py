@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridveil.solvers.batch import engine_gpu_stream
+from gridveil.solvers.batch import engine_gpu, engine_gpu_stream
 from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.engine_gpu import GpuEngine
 from gridveil.solvers.batch.engine_hybrid import STREAM_BUSES_PER_CORE, HybridEngine
@@ -24,8 +24,13 @@ def assert_equal_rows(found, expected):
     assert np.array_equal(found.handed_over, expected.handed_over)
 
 
-def test_rows_on_a_gpu_are_the_native_ones(cupy):
-    found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
+@pytest.mark.parametrize("most", [0, 10])
+def test_rows_on_a_gpu_are_the_native_ones(cupy, most, monkeypatch):
+    """Whether their state is on the device or, for few rows, on the host."""
+    monkeypatch.setattr(engine_gpu, "HOSTED_ROWS", most)
+    setting = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine())
+    assert setting.batches.rows.suited(10).xp is (np if most else cupy)
+    found = setting.together()
     expected = Setting("case14_ieee", SETTINGS, 5).together()
     assert_equal_rows(found, expected)
     assert len(found.turns) > len(expected.turns)  # the host looks before all have ended
@@ -40,9 +45,9 @@ def test_slots_are_spread_over_more_lanes_while_problems_are_under_way(cupy, mon
         return usual(*given, **more)
 
     monkeypatch.setattr(GpuEngine, "spread", noted)
-    monkeypatch.setattr(GpuEngine, "wider", lambda *given: 32 if len(spread) < 12 else None)
+    monkeypatch.setattr(GpuEngine, "wider", lambda *given: 32)
     found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
-    assert len(spread) == 12 and spread[0] == 10 > spread[-1]
+    assert len(spread) > 12 and spread[0] == 10 > spread[-1]
     assert_equal_rows(found, Setting("case14_ieee", SETTINGS, 5).together())
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,6 +186,15 @@ class Engine(Protocol):
     def attending(self, streams: Sequence[Stream]) -> AbstractContextManager[None]:
         """While a caller works with streams; at the end nothing is under way, and their memory may be used by others."""
         ...
+
+
+Arrays = TypeVar("Arrays", RawInput, RawOutput)
+
+
+def converted(given: Arrays, kind: type, convert: Callable[[Any], Array]) -> Arrays:
+    """The same with every array of a kind converted."""
+    found = {f.name: getattr(given, f.name) for f in fields(given)}
+    return replace(given, **{name: convert(array) for name, array in found.items() if isinstance(array, kind)})
 
 
 def net_values(network: BatchNetwork, tables: dict[str, Array], varied: bool, options: RunOptions) -> dict[str, Any]:

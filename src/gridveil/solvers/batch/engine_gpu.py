@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -17,15 +16,24 @@ from gridveil.solvers.batch.device_kernels import (
     BLOCK,
     BORDERED,
     BOUNDS,
-    PATIENT_ROUND,
     ROUND,
     WARP,
     block_size,
     kernels_for,
     missing_gpu,
 )
-from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, RunOptions, batch_values, net_values, outputs
-from gridveil.solvers.batch.engine_gpu_stream import GpuStream, advance
+from gridveil.solvers.batch.device_slots import Plain, Slots, per_tile_of
+from gridveil.solvers.batch.engine import (
+    Array,
+    RawInput,
+    RawOutput,
+    RunOptions,
+    batch_values,
+    converted,
+    net_values,
+    outputs,
+)
+from gridveil.solvers.batch.engine_gpu_stream import HOSTED_ROWS, GpuStream, HostedEngine, advance
 from gridveil.solvers.batch.layout import filled
 from gridveil.solvers.batch.network import BatchNetwork
 from gridveil.solvers.batch.stream import EMPTY
@@ -180,9 +188,17 @@ class GpuEngine:
             for stream in streams:
                 stream.wait()
 
-    def suited(self, network: BatchNetwork, rows: int) -> GpuEngine:
-        """Itself, for all that it is asked."""
-        return self
+    def suited(self, network: BatchNetwork, rows: int) -> GpuEngine | HostedEngine:
+        """Where the host keeps the state of few rows."""
+        return HostedEngine(self) if rows <= HOSTED_ROWS else self
+
+    def sent(self, given: RawInput) -> RawInput:
+        """Arrays of the host in the memory of the device."""
+        return converted(given, np.ndarray, self.xp.asarray)
+
+    def fetched(self, found: RawOutput) -> RawOutput:
+        """Arrays of the device in the memory of the host."""
+        return converted(found, self.xp.ndarray, self.xp.asnumpy)
 
     def pinned(self, count: int) -> NDArray[np.int32]:
         """Numbers in memory of the host that the device can write while both work."""
@@ -191,7 +207,7 @@ class GpuEngine:
 
     def slots(self, count: int, kernels: dict[str, Any], values: Any) -> Slots:
         """Memory for so many slots; ``values`` are those of ``Net``."""
-        per_tile = _per_tile(kernels["lanes"])
+        per_tile = per_tile_of(kernels["lanes"])
         tiles, xp = -(-count // per_tile), self.xp
         memory = xp.empty(tiles * per_tile * int(values["n_slot"]))
         softness = xp.empty(tiles * per_tile * int(values["n_limit"]), xp.float32)
@@ -267,7 +283,7 @@ class GpuEngine:
         """
         names = (*(("latch",) if latched else ()), *held.round) * LOOK_EVERY
         if self.phases is not None:
-            return _Plain(lambda: self.launch(held, names, arguments))
+            return Plain(lambda: self.launch(held, names, arguments))
         stream.begin_capture()
         self.launch(held, names, arguments)
         return stream.end_capture()
@@ -346,50 +362,3 @@ class GpuEngine:
         if wanted is None and 0 < per_wave <= slots < n_scenarios:
             slots = per_wave * next(count for count in WAVES if count * per_wave <= slots)
         return slots, lanes
-
-
-def _per_tile(lanes: int) -> int:
-    """Slots that share a warp."""
-    return max(1, WARP // lanes)
-
-
-@dataclass(frozen=True, eq=False)
-class Slots:
-    """Slots in the device's memory, and the kernels for their number of lanes."""
-
-    kernels: dict[str, Any]
-    memory: Array
-    softness: Array
-    work: Any
-    """The structure ``Work``."""
-
-    @property
-    def lanes(self) -> int:
-        """Threads that share a slot."""
-        return int(self.kernels["lanes"])
-
-    @property
-    def per_tile(self) -> int:
-        """Slots that share a warp."""
-        return _per_tile(self.lanes)
-
-    @property
-    def round(self) -> tuple[str, ...]:
-        """Kernels of a round, in their order."""
-        return PATIENT_ROUND if self.lanes >= WARP else ROUND
-
-    @property
-    def tiles(self) -> int:
-        """Tiles at work."""
-        return int(self.work["n_tiles"][0])
-
-
-class _Plain:
-    """Stands for a graph while each kernel is timed."""
-
-    def __init__(self, launch: Any) -> None:
-        self._launch = launch
-
-    def launch(self, stream: Any) -> None:
-        """Launch everything."""
-        self._launch()

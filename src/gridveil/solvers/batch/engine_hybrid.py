@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from gridveil.core.threads import all_cores
-from gridveil.solvers.batch.engine import Array, Engine, RawInput, RawOutput, RunOptions, Stream
+from gridveil.solvers.batch.engine import Engine, RawInput, RawOutput, RunOptions, Stream, converted
 from gridveil.solvers.batch.network import BatchNetwork
 
 BUSES_PER_CORE = 200
@@ -54,15 +53,13 @@ class HybridEngine:
             return self._large.run(network, given, options)
         if given.rest is not None:
             given.rest()
-        arrays = {f.name: self._fetched(getattr(given, f.name)) for f in fields(given) if f.name != "rest"}
-        raw = self._small.run(network, RawInput(**arrays), options)
-        made = {f.name: getattr(raw, f.name) for f in fields(raw)}
-        return replace(raw, **{name: self.xp.asarray(a) for name, a in made.items() if isinstance(a, np.ndarray)})
+        raw = self._small.run(network, converted(given, self.xp.ndarray, self.xp.asnumpy), options)
+        return converted(raw, np.ndarray, self.xp.asarray)
 
     def suited(self, network: BatchNetwork, rows: int) -> Engine:
         """The processor where its cores are through an iteration of all rows before the host has looked at the device's."""
         small = rows * network.grid.n_bus <= self._cores * STREAM_BUSES_PER_CORE
-        return self._small if small else self._large
+        return self._small if small else self._large.suited(network, rows)
 
     def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> Stream:
         """A stream on the GPU; see ``suited``."""
@@ -79,6 +76,3 @@ class HybridEngine:
     def _is_small(self, network: BatchNetwork, given: RawInput) -> bool:
         """Whether all cores are done before a GPU is."""
         return len(given.demand_p) * network.grid.n_bus <= self._cores * BUSES_PER_CORE
-
-    def _fetched(self, array: Array | None) -> Array | None:
-        return array if array is None or isinstance(array, np.ndarray) else self.xp.asnumpy(array)

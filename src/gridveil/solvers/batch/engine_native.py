@@ -11,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -104,7 +103,7 @@ class NativeEngine:
 
     def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> NativeStream:
         """A stream for so many rows; each thread has a slot in it."""
-        return NativeStream(self._library(network.rows), network, rows, options, min(self._threads, rows), self.xp)
+        return NativeStream(self._library(network.rows), network, rows, options, min(self._threads, rows))
 
     def advance(self, streams: Sequence[Any]) -> None:
         """Work until some problems have ended and there are more threads than problems; streams share the cores."""
@@ -124,13 +123,11 @@ class NativeEngine:
 
 
 class NativeStream:
-    """Problems under way in slots of the processor; arrays of callers may lie elsewhere."""
+    """Problems under way in slots of the processor."""
 
-    def __init__(
-        self, library: ctypes.CDLL, network: BatchNetwork, rows: int, options: RunOptions, slots: int, xp: Any
-    ) -> None:
-        self._library, self._xp = library, xp
-        self._network, self._arrays, self._rows = network, StreamArrays.empty(np, network, rows), RowCounts(rows)
+    def __init__(self, library: ctypes.CDLL, network: BatchNetwork, rows: int, options: RunOptions, slots: int) -> None:
+        self._library, self._network = library, network
+        self._arrays, self._rows = StreamArrays.empty(np, network, rows), RowCounts(rows)
         values = net_values(network, network.tables, network.rows > 0, options)
         memory: Array = np.zeros((slots, values["n_slot"]))
         memory[:, values["o_scalar"]] = float(EMPTY)
@@ -145,9 +142,7 @@ class NativeStream:
 
     def put(self, rows: Ints, given: RawInput) -> None:
         """Begin problems."""
-        arrays = {f.name: getattr(given, f.name) for f in fields(given) if f.name != "rest"}
-        here: dict[str, Any] = {name: None if a is None else _host(self._xp, a) for name, a in arrays.items()}
-        self._arrays.write(rows, RawInput(**here))
+        self._arrays.write(rows, given)
         self._arrays.queue[self._rows.begin(rows)] = rows
         self._arrays.made["counter"][[PUT, AVAILABLE]] = self._rows.put
 
@@ -162,16 +157,7 @@ class NativeStream:
 
     def take(self, rows: Ints) -> RawOutput:
         """What their problems came to."""
-        found = self._arrays.read(rows)
-        if self._xp is np:
-            return found
-        made = {f.name: getattr(found, f.name) for f in fields(found)}
-        return replace(found, **{name: self._xp.asarray(a) for name, a in made.items() if isinstance(a, np.ndarray)})
-
-
-def _host(xp: Any, array: Array) -> NDArray[Any]:
-    here: NDArray[Any] = array if isinstance(array, np.ndarray) else xp.asnumpy(array)
-    return here
+        return self._arrays.read(rows)
 
 
 @cache
