@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from functools import partial
 
 import pytest
 from pool_jobs import build, work
 
 from gridveil.core import parallel
-from gridveil.core.parallel import Failure, run_many
+from gridveil.core.errors import InputError
+from gridveil.core.parallel import Failure, JobPool, run_many
 from gridveil.sectors.registry import load_case
 
 
@@ -61,8 +63,51 @@ def test_results_may_be_left_before_the_last(tmp_path):
         os.kill(pid, 0)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_jobs_are_added_while_others_are_done(tmp_path, workers):
+    """Each round begins when the one before has come out, from another thread; jobs of one worker wait for the end."""
+    pool = JobPool(partial(build, tmp_path), partial(work, tmp_path), workers=workers)
+    rounds, seen = 4, threading.Semaphore(1)
+
+    def produce():
+        for number in range(rounds):
+            assert seen.acquire(timeout=120)
+            for place, key in enumerate("ab"):
+                pool.add(10 * number + place, key, number)
+            pool.give(10 * number + 2, number)
+        pool.end()
+
+    threading.Thread(target=produce, daemon=True).start()
+    found = []
+    for index, result in pool.results():
+        found.append((index, result if index % 10 == 2 else result[:2]))
+        of_round = [other for other, _ in found if other // 10 == index // 10]
+        if len(of_round) == (3 if workers > 1 else 1):
+            seen.release()
+    expected = {10 * n + place: (key, n**2) for n in range(rounds) for place, key in enumerate("ab")}
+    expected |= {10 * n + 2: n for n in range(rounds)}
+    assert len(found) == len(expected) and dict(found) == expected
+    if workers == 1:
+        assert [index % 10 for index, _ in found[:rounds]] == [2] * rounds
+    assert len((tmp_path / "built-a").read_text().split()) <= workers  # later rounds find the states of earlier ones
+
+
+def test_what_goes_wrong_elsewhere_ends_the_results_and_the_workers(tmp_path):
+    pool = JobPool(partial(build, tmp_path), partial(work, tmp_path), workers=2)
+    pool.add(0, "a", 3)
+    results = pool.results()
+    pid = next(results)[1][3]  # type: ignore[index]
+    pool.end(InputError("planted"))
+    with pytest.raises(InputError, match="planted"):
+        next(results)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    for number in range(100_000):  # whoever comes too late neither fails nor waits for a full pipe
+        pool.give(number, None)
+
+
 def test_no_jobs_start_no_worker(tmp_path, monkeypatch):
-    monkeypatch.setattr(parallel._Pool, "_start", lambda _: pytest.fail("a worker was started"))
+    monkeypatch.setattr(parallel.JobPool, "_start", lambda _: pytest.fail("a worker was started"))
     assert list(run_many(partial(build, tmp_path), partial(work, tmp_path), [], workers=2)) == []
 
 

@@ -2,7 +2,8 @@
 
 A job belongs to a key, such as a network; ``build`` makes the state of a key, such as its compiled problems, and
 ``work`` does a job with it. A worker stays with a key while that has jobs left. Jobs are sent a few at a time, results come back
-one by one. A worker that dies is replaced and its jobs are done again; nothing is lost or done twice over.
+one by one. A worker that dies is replaced and its jobs are done again; nothing is lost or done twice over. ``run_many`` takes
+all jobs at once; to a ``JobPool`` threads add more while it runs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pickle import PicklingError
 from typing import Any, Generic, TypeVar
 
 from gridveil.core.errors import GridveilError, InputError
+from gridveil.core.inbox import Inbox
 
 Key = TypeVar("Key", bound=Hashable)
 State = TypeVar("State")
@@ -86,17 +88,11 @@ def run_many(
     ``build`` and ``work`` must be picklable (functions of a module, or partials of such), as must jobs and results. What a
     job raises becomes its Failure. One worker means this process. InputError if worker processes cannot be started.
     """
-    listed = list(jobs)
-    if workers <= 1:
-        return _run_here(build, work, listed)
-    return _run_in_pool(build, work, listed, min(workers, len(listed)))
-
-
-def _by_key(jobs: list[tuple[Key, Job]]) -> dict[Key, deque[int]]:
-    queues: dict[Key, deque[int]] = {}
-    for index, (key, _) in enumerate(jobs):
-        queues.setdefault(key, deque()).append(index)
-    return queues
+    pool = JobPool(build, work, workers=workers)
+    for index, (key, job) in enumerate(jobs):
+        pool.add(index, key, job)
+    pool.end()
+    return pool.results()
 
 
 def attempt(
@@ -110,15 +106,6 @@ def attempt(
         return work(state, job)
     except Exception as error:
         return failure_of(error)
-
-
-def _run_here(
-    build: Callable[[Key], State], work: Callable[[State, Job], Result], jobs: list[tuple[Key, Job]]
-) -> Generator[tuple[int, Result | Failure], None, None]:
-    keeper = StateKeeper(build)
-    for queue in _by_key(jobs).values():
-        for index in queue:
-            yield index, attempt(keeper, work, *jobs[index])
 
 
 def _serve(connection: Connection, build: Callable[[Any], Any], work: Callable[[Any, Any], Any]) -> None:
@@ -159,39 +146,102 @@ class _Worker:
     """Whether the first job of the chunk has begun."""
 
 
-class _Pool(Generic[Key, State, Job, Result]):
-    """Scheduler state: waiting jobs, jobs of each worker, and worker deaths per job."""
+@dataclass(frozen=True)
+class _Added:
+    """A job for the workers."""
 
-    def __init__(
-        self,
-        build: Callable[[Key], State],
-        work: Callable[[State, Job], Result],
-        jobs: list[tuple[Key, Job]],
-        workers: int,
-    ) -> None:
-        self._build, self._work, self._jobs = build, work, jobs
-        self._waiting = _by_key(jobs)
-        self._deaths = [0] * len(jobs)
+    index: int
+    key: Any
+    job: Any
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A result that was found elsewhere."""
+
+    index: int
+    result: Any
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Nothing more will come, perhaps because of an error."""
+
+    error: BaseException | None
+
+
+class JobPool(Generic[Key, State, Job, Result]):
+    """Worker processes for jobs that any thread may add while results are taken; see ``run_many``.
+
+    One worker means this process: jobs then wait until nothing more can come.
+    """
+
+    def __init__(self, build: Callable[[Key], State], work: Callable[[State, Job], Result], *, workers: int) -> None:
+        self._build, self._work, self._size = build, work, workers
+        self._inbox: Inbox[_Added | _Given | _Ended] = Inbox()
+        self._ended = False
+        self._jobs: dict[int, Job] = {}
+        self._waiting: dict[Key, deque[int]] = {}
+        self._deaths: Counter[int] = Counter()
         self._lost_starts: Counter[object] = Counter()
         self._seconds: dict[Key, float] = {}
         self._context = multiprocessing.get_context("spawn")
-        self._size = workers
         self._workers: list[_Worker] = []
 
-    def run(self) -> Generator[tuple[int, Result | Failure], None, None]:
-        """Yield results until no job is left."""
+    def add(self, index: int, key: Key, job: Job) -> None:
+        """Leave a job to the workers; its result comes with ``index``."""
+        self._inbox.put(_Added(index, key, job))
+
+    def give(self, index: int, result: Result | Failure) -> None:
+        """Let a result that was found elsewhere come with those of the workers."""
+        self._inbox.put(_Given(index, result))
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Say that nothing more will come; an error is raised where results are taken."""
+        self._inbox.put(_Ended(error))
+
+    def results(self) -> Generator[tuple[int, Result | Failure], None, None]:
+        """Yield (index, result) until nothing more can come; whoever leaves earlier leaves no process behind."""
         try:
-            while any(self._waiting.values()) or any(worker.chunk for worker in self._workers):
-                self._staff()
-                wait([*(w.connection for w in self._workers), *(w.process.sentinel for w in self._workers)])
-                for worker in list(self._workers):
-                    yield from self._listen(worker)
+            yield from self._results_here() if self._size <= 1 else self._results_of_workers()
         finally:
+            self._inbox.close()
             for worker in self._workers:
                 worker.process.kill()
             for worker in self._workers:
                 worker.process.join()
                 worker.connection.close()
+
+    def _results_here(self) -> Generator[tuple[int, Result | Failure], None, None]:
+        while not self._ended:
+            wait([self._inbox.bell])
+            yield from self._take()
+        keeper = StateKeeper(self._build)
+        for key, queue in self._waiting.items():
+            for index in queue:
+                yield index, attempt(keeper, self._work, key, self._jobs.pop(index))
+
+    def _results_of_workers(self) -> Generator[tuple[int, Result | Failure], None, None]:
+        while not self._ended or any(self._waiting.values()) or any(worker.chunk for worker in self._workers):
+            self._staff()
+            connections = [self._inbox.bell, *(worker.connection for worker in self._workers)]
+            wait([*connections, *(worker.process.sentinel for worker in self._workers)])
+            yield from self._take()
+            for worker in list(self._workers):
+                yield from self._listen(worker)
+
+    def _take(self) -> Generator[tuple[int, Result | Failure], None, None]:
+        """Look into the inbox: new jobs wait, results are passed on."""
+        for thing in self._inbox.take():
+            if isinstance(thing, _Added):
+                self._jobs[thing.index] = thing.job
+                self._waiting.setdefault(thing.key, deque()).append(thing.index)
+            elif isinstance(thing, _Given):
+                yield thing.index, thing.result
+            elif thing.error is not None:
+                raise thing.error
+            else:
+                self._ended = True
 
     def _staff(self) -> None:
         """Start workers while there are jobs for them, and send chunks to idle ones."""
@@ -223,7 +273,7 @@ class _Pool(Generic[Key, State, Job, Result]):
         worker.key = key
         worker.chunk = deque(queue.popleft() for _ in range(size))
         with suppress(OSError):  # a worker that has died is noticed when it is listened to
-            worker.connection.send((key, [(index, self._jobs[index][1]) for index in worker.chunk]))
+            worker.connection.send((key, [(index, self._jobs[index]) for index in worker.chunk]))
 
     def _choose_key(self, worker: _Worker, left: dict[Key, int]) -> Key:
         """The worker's own key, else the first that nobody works on, else the one with most jobs left."""
@@ -256,6 +306,7 @@ class _Pool(Generic[Key, State, Job, Result]):
         self, worker: _Worker, index: int, result: Result | Failure, seconds: float
     ) -> tuple[int, Result | Failure]:
         worker.chunk.popleft()
+        del self._jobs[index]
         worker.running = False
         before = self._seconds.get(worker.key, seconds)
         self._seconds[worker.key] = max(seconds, (before + seconds) / 2)  # quick to learn that jobs are long
@@ -291,12 +342,6 @@ class _Pool(Generic[Key, State, Job, Result]):
         queue = self._waiting[worker.key]
         while queue:
             yield queue.popleft(), Failure(f"{MOST_LOST_STARTS} worker processes died before they could begin it")
-
-
-def _run_in_pool(
-    build: Callable[[Key], State], work: Callable[[State, Job], Result], jobs: list[tuple[Key, Job]], workers: int
-) -> Generator[tuple[int, Result | Failure], None, None]:
-    return _Pool(build, work, jobs, workers).run()
 
 
 @contextmanager
