@@ -146,15 +146,14 @@ def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, st
     from gridveil.study.engine_local import LocalEngine
 
     _compile_once(study)
-    if choice is not EngineChoice.LOCAL:
-        if workers is not None:
-            raise InputError("--workers is for --engine local: batches take all cores, or the GPU; omit it")
-        from gridveil.core.choices import BatchEngine
-        from gridveil.study.engine_batch import BatchTaskEngine
-
-        yield BatchTaskEngine(choice=BatchEngine(choice.value))
+    processes = workers or study.limits.workers or all_cores()
+    if choice is EngineChoice.LOCAL:
+        yield LocalEngine(workers=processes)
         return
-    yield LocalEngine(workers=workers or study.limits.workers or all_cores())
+    from gridveil.core.choices import BatchEngine
+    from gridveil.study.engine_batch import BatchTaskEngine
+
+    yield BatchTaskEngine(choice=BatchEngine(choice.value), workers=processes)
 
 
 def _compile_once(study: Study) -> None:
