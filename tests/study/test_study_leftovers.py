@@ -8,22 +8,20 @@ import time
 from contextlib import closing
 
 import pytest
-from study_tools import assert_same_rows, write_study
+from study_tools import assert_same_rows, hand_over_every_second, jobs_of, rows_of, write_study
 
 from gridveil.bilevel import bulk
 from gridveil.bilevel.together.releases import TogetherReleases
 from gridveil.core.choices import BatchEngine
 from gridveil.core.deadline import check_time
 from gridveil.core.errors import InputError
-from gridveil.core.parallel import Failure
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.study import engine_batch
 from gridveil.study.engine_batch import BatchTaskEngine, portions_of
 from gridveil.study.engine_local import LocalEngine
-from gridveil.study.runner import expand, run_study
+from gridveil.study.runner import run_study
 from gridveil.study.store import read_outcomes
 from gridveil.study.study_file import read_study
-from gridveil.study.trial import Rules, inspect_network
 
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 
@@ -32,22 +30,6 @@ HERE = f"process {os.getpid()}"
 
 def study_of(path, networks, seeds=4, methods=("auto",)):
     return read_study(write_study(path / "s.toml", networks=networks, seeds=seeds, methods=list(methods)))
-
-
-def jobs_of(study):
-    """All jobs of a study, and the rules they run by."""
-    networks = [inspect_network(entry, study.solver) for entry in study.networks]
-    return Rules(sites=study.sites, task_seconds=None), list(expand(study, networks))
-
-
-def rows_of(study, engine):
-    """The rows by their position; each job must come exactly once."""
-    rules, jobs = jobs_of(study)
-    found = list(engine.run(rules, jobs))
-    assert sorted(position for position, _ in found) == list(range(len(jobs)))
-    rows = dict(found)
-    assert not any(isinstance(row, Failure) for row in rows.values())
-    return [rows[position] for position in range(len(jobs))]
 
 
 def on_cores(monkeypatch):
@@ -67,14 +49,10 @@ def assert_alike(found, expected):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_batches_hand_over_is_done_by_worker_processes(tmp_path, monkeypatch, workers):
-    """Every second release is handed over; Algorithm 1 asks for problems alone, and a gas network is not known."""
-    answer = TogetherReleases.answer
-    monkeypatch.setattr(
-        TogetherReleases,
-        "answer",
-        lambda self, asked: [one if row % 2 else None for row, one in enumerate(answer(self, asked))],
-    )
-    study = study_of(tmp_path, ("veil9", "case14_ieee", "veilgas"), methods=("auto", "bisection"))
+    """Every second release is handed over, and batches do not know a gas network."""
+    monkeypatch.setattr(TogetherReleases, "answer", TogetherReleases.answer)  # put back afterwards
+    hand_over_every_second()
+    study = study_of(tmp_path, ("veil9", "case14_ieee", "veilgas"))
     found = rows_of(study, BatchTaskEngine(choice=BatchEngine.NATIVE, workers=workers))
     expected = rows_of(study, LocalEngine(workers=1))
     for row, alone in zip(found, expected, strict=True):
@@ -83,14 +61,12 @@ def test_what_batches_hand_over_is_done_by_worker_processes(tmp_path, monkeypatc
     if workers == 1:
         assert not there
         return
-    assert {(row.network, row.method) for row in there} >= {(name, "auto") for name in ("veil9", "case14_ieee")}
-    assert sum(row.network == "veilgas" for row in there) == 8
+    assert sum(row.network == "veilgas" for row in there) == 4
     for name in ("veil9", "case14_ieee"):
-        assert 2 <= sum(row.network == name for row in there if row.method == "auto") < 4
-    left = {(row.network, row.method, row.seed): row for row in there}
-    for alone in expected:  # those are the rows of single releases to the last bit
-        row = left.get((alone.network, alone.method, alone.seed))
-        assert row is None or (row.delta, row.cost, row.optimisations) == (alone.delta, alone.cost, alone.optimisations)
+        assert 2 <= sum(row.network == name for row in there) < 4
+    for row, alone in zip(found, expected, strict=True):  # those are the rows of single releases to the last bit
+        if row in there:
+            assert (row.delta, row.cost, row.optimisations) == (alone.delta, alone.cost, alone.optimisations)
 
 
 def test_networks_side_by_side_give_the_rows_of_one_by_one(tmp_path, monkeypatch):
