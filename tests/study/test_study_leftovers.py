@@ -6,10 +6,12 @@ import os
 import threading
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 from study_tools import assert_same_rows, hand_over_every_second, jobs_of, rows_of, write_study
 
+from device_arrays import DeviceEngine, DeviceModule
 from gridveil.bilevel import bulk
 from gridveil.bilevel.together.releases import TogetherReleases
 from gridveil.core.choices import BatchEngine
@@ -92,6 +94,40 @@ def test_networks_side_by_side_give_the_rows_of_one_by_one(tmp_path, monkeypatch
     assert most == [1, 1, 1]  # native batches fill the cores one network at a time
     assert_same_rows(tmp_path / "three.sqlite", tmp_path / "one.sqlite")
     assert read_outcomes(tmp_path / "three.sqlite")["verified"].all()
+
+
+def test_each_network_has_a_stream_of_the_device_to_itself(tmp_path, monkeypatch):
+    """Kernels of a batch run in the stream of their network's thread, and in no other."""
+    streams, used = [], []
+
+    class Stream:
+        def __init__(self, *, non_blocking):
+            assert non_blocking  # one that blocks would wait for the common stream
+            streams.append(self)
+
+        def __enter__(self):
+            current.stream = self
+
+        def __exit__(self, *error):
+            current.stream = None
+
+    class WithStreams(DeviceEngine):
+        xp = DeviceModule()
+
+        def run(self, network, given, options):
+            used.append((network.grid.n_bus, current.stream))
+            return super().run(network, given, options)
+
+    current = threading.local()
+    WithStreams.xp.cuda = SimpleNamespace(Stream=Stream)
+    for module in (bulk, engine_batch):
+        monkeypatch.setattr(module, "engine_for", lambda choice: WithStreams(threads=1))
+    study = study_of(tmp_path, ("veil9", "case14_ieee"))
+    rows = rows_of(study, BatchTaskEngine(choice=BatchEngine.GPU, workers=1))
+    assert len(rows) == 8 and len(streams) == 2
+    assert (
+        {one for one, _ in used} == {9, 14} and len(set(used)) == 2 and {stream for _, stream in used} == set(streams)
+    )
 
 
 def test_networks_that_a_gpu_is_not_worth_go_to_the_processes(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +32,7 @@ from gridveil.programs import ParametricProgram
 from gridveil.sectors.model import Model
 from gridveil.solvers.backend import Answer, Backend, Capabilities, Effort, HalfSpace, Start, usual_effort
 from gridveil.solvers.batch.backends import engine_for
+from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.power import PowerBatches, Request
 
 Vector = NDArray[np.float64]
@@ -260,12 +261,19 @@ def run_all(
         batches = None if engine is None else PowerBatches.of_model(model, engine)
     except InputError:
         batches = None
-    if batches is not None:
+    if engine is not None and batches is not None:
         releases = TogetherReleases(batches.rows, model.program)
-        yield from run_together(jobs, backend, batches, releases, hand_over=hand_over)
+        with _own_stream(engine):
+            yield from run_together(jobs, backend, batches, releases, hand_over=hand_over)
         return
     for index, job in enumerate(jobs):
         yield index, JobOutcome(handed_over=True) if hand_over else _outcome(partial(job, backend))
+
+
+def _own_stream(engine: Engine) -> AbstractContextManager[Any]:
+    """A stream of a GPU for this thread alone: in a common one, memory that a network lets go may be another's too early."""
+    cuda = getattr(engine.xp, "cuda", None)
+    return nullcontext() if cuda is None else cuda.Stream(non_blocking=True)
 
 
 def _outcome(job: Callable[[], T]) -> JobOutcome[T]:
