@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import pickle
+import sys
 import threading
 import time
 import types
@@ -36,6 +37,7 @@ from gridveil.core.parallel import Failure, JobPool
 from gridveil.solvers.batch.backends import engine_for
 from gridveil.solvers.structured.backend import StructuredBackend
 
+TURN = 5e-4  # seconds, as in cli/main.py
 GPU_WORTH = 100_000  # as study/engine_batch.py, which needs more than is installed here
 Job = tuple[Any, float, float]
 """d̃, f̃ and β of a release."""
@@ -48,9 +50,7 @@ def backend_of(folder: Path, name: str) -> StructuredBackend:
     with np.load(folder / f"{name}-releases.npz") as file:
         program = program_of(dict(file))
     model: Any = types.SimpleNamespace(program=program, arrays=arrays.__getitem__, ordinary=None)
-    backend = StructuredBackend(model)
-    backend.prepare()
-    return backend
+    return StructuredBackend(model)
 
 
 def single_release(backend: StructuredBackend, job: Job) -> float:
@@ -173,6 +173,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    sys.setswitchinterval(TURN)
     study = Study(given.data, given.seeds, given.worth)
     for run in range(given.runs):
         line = {"run": run, "workers": given.workers, "worth": given.worth, **study.run(given.workers)}

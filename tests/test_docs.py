@@ -38,7 +38,7 @@ RUNNABLE = [
 ]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 OF_OTHERS = {"--strict", "--nworkers", "--nthreads", "--port", "--lifetime", "--lifetime-stagger", "--ntasks", "--time",
-             "--cpus-per-task", "--array", "--fallback", "--most-buses", "--networks", "--beside",
+             "--cpus-per-task", "--array", "--resources", "--fallback", "--most-buses", "--networks", "--beside",
              "--read-only", "--rm", "--tmpfs", "--volume", "--tag", "--publish", "--user", "--userns"}  # fmt: skip
 EXTRAS = re.compile(r"gridveil\[([a-z,]+)\]")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")

@@ -12,6 +12,7 @@ import pytest
 
 from gridveil.bilevel.bulk import run_all, run_together
 from gridveil.bilevel.methods import method_named
+from gridveil.bilevel.together.offer import Asked
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import BatchEngine, CostTargetMode, DemandBounds
 from gridveil.core.deadline import seconds_left, time_limit
@@ -182,10 +183,77 @@ def test_whoever_stops_listening_leaves_no_thread_behind():
     results = run_together([partial(job, index) for index in range(6)], backend, Echo(backend))
     next(results)
     results.close()
+    wait_for_threads(before)
+
+
+def wait_for_threads(count: int) -> None:
+    """Fail unless soon only so many threads are left."""
     deadline = time.monotonic() + 60
-    while threading.active_count() != before and time.monotonic() < deadline:
+    while threading.active_count() != count and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert threading.active_count() == before
+    assert threading.active_count() == count
+
+
+class Broken(Echo):
+    """Batches that break off."""
+
+    def answer(self, requests):
+        raise ValueError("planted")
+
+
+def test_a_batch_that_breaks_off_leaves_no_thread_behind():
+    _, backend, noisy, _ = setting("case14_ieee", 3)
+    before, usual = threading.active_count(), threading.stack_size()
+    with pytest.raises(ValueError, match="planted"):
+        list(run_together([lambda given: given.dispatch(noisy[0])] * 3, backend, Broken(backend)))
+    wait_for_threads(before)
+    assert threading.stack_size() == usual
+
+
+class Seconds:
+    """Makes every second release that it takes, and takes all but the last."""
+
+    def __init__(self, made, refused) -> None:
+        self._made, self._refused, self.sizes = made, refused, []
+
+    def takes(self, asked) -> bool:
+        return asked is not self._refused
+
+    def answer(self, asked):
+        self.sizes.append(len(asked))
+        return [self._made if row % 2 else None for row in range(len(asked))]
+
+
+def test_releases_are_handed_over_to_a_caller_who_asks_for_them():
+    """A job ends where it is handed over, whatever it does with exceptions; who asks for nothing whole goes on."""
+    _, backend, noisy, target = setting("case14_ieee", 1)
+    asked = [Asked(Method.AUTO, noisy[0], target) for _ in range(5)]
+    made, went_on = object(), []
+
+    def job(index, given):
+        try:
+            found = given.released_together(asked[index])
+        except Exception:  # as studies do: a failed release is a row
+            return index, "a row"
+        went_on.append(index)
+        return index, found
+
+    jobs = [*(partial(job, index) for index in range(5)), lambda given: ("single", given.dispatch(noisy[0]).converged)]
+    releases = Seconds(made, asked[4])
+    found = dict(run_together(jobs, backend, Echo(backend), releases, hand_over=True))
+    over = [index for index in range(6) if found[index].handed_over]
+    assert releases.sizes == [4]
+    assert len(over) == 3 and 4 in over and sorted(went_on) == [index for index in range(5) if index not in over]
+    assert all(found[index].get() == (index, made) for index in went_on) and found[5].get() == ("single", True)
+    with pytest.raises(RuntimeError, match="without a result"):
+        found[4].get()
+    went_on.clear()
+    found = dict(run_together(jobs, backend, Echo(backend), releases))
+    assert sorted(went_on) == list(range(5)) and not any(outcome.handed_over for outcome in found.values())
+    found = dict(
+        run_together(jobs, backend, Echo(backend), hand_over=True)
+    )  # nothing is made together: nothing to hand over
+    assert not any(outcome.handed_over for outcome in found.values())
 
 
 @needs_compiler
@@ -195,3 +263,5 @@ def test_networks_that_batches_do_not_know_run_one_by_one():
     backend = backend_for(model, Solver.STRUCTURED)
     found = dict(run_all([lambda given: given is backend] * 2, backend, model, BatchEngine.NATIVE))
     assert found[0].get() and found[1].get()
+    left = dict(run_all([lambda given: pytest.fail("was run")] * 2, backend, model, BatchEngine.NATIVE, hand_over=True))
+    assert left[0].handed_over and left[1].handed_over

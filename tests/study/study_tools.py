@@ -13,8 +13,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from gridveil.bilevel.together.releases import TogetherReleases
 from gridveil.core.errors import InputError
+from gridveil.study.outcome import TaskOutcome
+from gridveil.study.runner import Job, TaskEngine, expand
 from gridveil.study.store import read_outcomes, summarise
+from gridveil.study.study_file import Study
+from gridveil.study.trial import Rules, inspect_network
 
 MAIN = """
 import sys
@@ -27,6 +32,8 @@ except GridveilError as error:
     sys.exit(error.exit_code)
 """
 PASSING = ["seconds", "true_seconds", "finished", "worker"]
+
+_asked_together: list[int] = []
 
 STUDY = """
 name = "{name}"
@@ -58,6 +65,22 @@ def write_study(path: Path, *, networks=("veil2", "veil9"), more: str = "", **se
     return path
 
 
+def hand_over_every_second() -> None:
+    """Let batches hand over every second release, from now on in this process."""
+    answer = TogetherReleases.answer
+
+    def answered(self, asked):
+        _asked_together.append(len(asked))
+        return [one if row % 2 else None for row, one in enumerate(answer(self, asked))]
+
+    TogetherReleases.answer = answered  # type: ignore[method-assign]
+
+
+def asked_together() -> int:
+    """How many releases batches were asked for in this process, since they hand over every second."""
+    return sum(_asked_together)
+
+
 def comparable(frame: pd.DataFrame) -> pd.DataFrame:
     """Drop what differs from run to run: times, and who did it."""
 
@@ -70,6 +93,24 @@ def comparable(frame: pd.DataFrame) -> pd.DataFrame:
 def assert_same_rows(store: Path, other: Path) -> None:
     """Fail unless two stores hold the same rows, bit for bit, but for times and workers."""
     pd.testing.assert_frame_equal(comparable(read_outcomes(store)), comparable(read_outcomes(other)), check_exact=True)
+
+
+def jobs_of(study: Study) -> tuple[Rules, list[Job]]:
+    """All jobs of a study, and the rules they run by."""
+    networks = [inspect_network(entry, study.solver) for entry in study.networks]
+    return Rules(sites=study.sites, task_seconds=None), list(expand(study, networks))
+
+
+def rows_of(study: Study, engine: TaskEngine) -> list[TaskOutcome]:
+    """Rows in the order of the jobs; fails unless each comes exactly once, and under its own position."""
+    rules, jobs = jobs_of(study)
+    found = list(engine.run(rules, jobs))
+    assert sorted(position for position, _ in found) == list(range(len(jobs)))
+    rows = [row for _, row in sorted(found, key=lambda one: one[0])]
+    for row, (network, task) in zip(rows, jobs, strict=True):
+        assert isinstance(row, TaskOutcome)
+        assert (row.network, row.method, row.seed) == (network.entry.label, task.method.value, task.seed)
+    return rows
 
 
 def start_runner(*arguments: object) -> subprocess.Popen[str]:

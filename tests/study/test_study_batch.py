@@ -21,7 +21,7 @@ from gridveil.study.study_file import read_study
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 
 KEY = ["network", "alpha", "beta", "method", "seed"]
-NATIVE = BatchTaskEngine(choice=BatchEngine.NATIVE)
+NATIVE = BatchTaskEngine(choice=BatchEngine.NATIVE, workers=1)
 
 
 def rows_of(study, path, engine):
@@ -30,7 +30,7 @@ def rows_of(study, path, engine):
 
 
 def test_rows_of_a_study_are_those_of_worker_processes(tmp_path):
-    """Power networks in batches, a gas network one by one."""
+    """Power networks in batches, a gas network one by one after them."""
     study = read_study(
         write_study(tmp_path / "s.toml", networks=("veil9", "veilgas"), alpha=["0.1pu"], seeds=[0, 1, 2])
     )

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+import time
 
 import pytest
 from study_tools import (
@@ -18,6 +19,7 @@ from study_tools import (
     write_study,
 )
 
+from gridveil.solvers.batch.engine_native import missing_compiler
 from gridveil.study.engine_local import LocalEngine
 from gridveil.study.runner import run_study
 from gridveil.study.store import summarise
@@ -38,11 +40,17 @@ def test_kills_of_runner_and_workers_leave_no_trace(tmp_path):
     assert summary.seconds > 0
 
 
-def test_interrupt_ends_the_run_at_once_and_cleanly(tmp_path):
-    study = write_study(tmp_path / "s.toml", seeds=2000)
-    runner = start_runner("run", study, "--store", tmp_path / "s.sqlite", "--workers", 2)
+@pytest.mark.parametrize("engine", ["local", "native"])
+def test_interrupt_ends_the_run_at_once_and_cleanly(tmp_path, engine):
+    """Batches know nothing of a gas network, and leave it to the workers."""
+    if engine == "native" and missing_compiler():
+        pytest.skip(str(missing_compiler()))
+    study = write_study(tmp_path / "s.toml", networks=("veil9", "veilgas"), seeds=2000)
+    runner = start_runner("run", study, "--store", tmp_path / "s.sqlite", "--workers", 2, "--engine", engine)
     wait_for_rows(runner, tmp_path / "s.sqlite", 1)
-    workers = worker_pids(runner.pid)
+    while not (workers := worker_pids(runner.pid)):
+        assert runner.poll() is None, "the study ended early"
+        time.sleep(0.01)
     os.killpg(runner.pid, signal.SIGINT)  # as a terminal does: the workers get it too
     out, err = runner.communicate(timeout=120)
     assert runner.returncode == 130 and not out

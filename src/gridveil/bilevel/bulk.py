@@ -5,14 +5,15 @@ A method may ask for its whole result: then all releases that do so advance toge
 back, or whose method is another, runs its method as single releases do, unchanged, and its problems are solved together with
 those of others, a batch for each kind. Every release has its own control flow, and one that ends makes room for the next. A
 problem that its batch does not solve goes to the backend of single releases, in the thread of the release that asked for it;
-the others do not wait for that.
+the others do not wait for that. A caller who has a better place for releases that are handed back, such as worker processes,
+gets them back at once.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,7 @@ from gridveil.programs import ParametricProgram
 from gridveil.sectors.model import Model
 from gridveil.solvers.backend import Answer, Backend, Capabilities, Effort, HalfSpace, Start, usual_effort
 from gridveil.solvers.batch.backends import engine_for
+from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.power import PowerBatches, Request
 
 Vector = NDArray[np.float64]
@@ -40,6 +42,9 @@ MOST_AT_ONCE = 2048
 """WholeReleases under way at the same time: more fill the batches better, but each takes a thread."""
 STACK_BYTES = 16 << 20
 """Of each thread: address space, of which memory is taken only as far as a solver goes."""
+ALONE = threading.Lock()
+"""Held by who solves alone: solvers of single problems, Ipopt's linear algebra for one, do not bear two callers."""
+_STARTING = threading.Lock()  # the size of a new thread's stack is set for the whole process
 
 
 class Batches(Protocol):
@@ -68,10 +73,11 @@ class WholeReleases(Protocol):
 
 @dataclass(frozen=True)
 class JobOutcome(Generic[T]):
-    """What a release came to: a result, or the exception that ended it."""
+    """What a release came to: a result, the exception that ended it, or that it was left to the caller."""
 
     result: T | None = None
     error: Exception | None = None
+    handed_over: bool = False
 
     def get(self) -> T:
         """The result, or the exception again."""
@@ -84,6 +90,10 @@ class JobOutcome(Generic[T]):
 
 class _StoppedError(BaseException):
     """Unwinds the threads of releases that nobody waits for any more."""
+
+
+class _HandedOverError(BaseException):
+    """Unwinds the thread of a release that is left to the caller; no Exception, as jobs make results of these."""
 
 
 @dataclass(eq=False)
@@ -106,9 +116,8 @@ class _Hall:
         self._lock = threading.Condition()
         self._computing = 0
         self._waiting: list[_Waiting] = []
+        self._gathered: list[_Waiting] = []
         self._stopped = False
-        self.alone = threading.Lock()
-        """Held by who solves alone: solvers of single problems, Ipopt's linear algebra for one, do not bear two callers."""
 
     def enter(self) -> None:
         with self._lock:
@@ -139,14 +148,14 @@ class _Hall:
         with self._lock:
             while self._computing or not (self._waiting or ended()):
                 self._lock.wait()
-            found, self._waiting = self._waiting, []
-            self._computing += len(found)
-            return found
+            self._gathered, self._waiting = self._waiting, []
+            self._computing += len(self._gathered)
+            return self._gathered
 
     def stop(self) -> None:
-        """Let nobody wait for ever."""
+        """Let nobody wait for ever, nor for a batch that was broken off."""
         with self._lock:
-            self._stopped, left = True, self._waiting
+            self._stopped, left = True, [*self._gathered, *self._waiting]
             self._waiting = []
         for one in left:
             one.answered.set()
@@ -155,8 +164,11 @@ class _Hall:
 class BatchedBackend:
     """The backend of one release among many: asks for batches first, then the backend that releases have by themselves."""
 
-    def __init__(self, alone: Backend, batches: Batches, hall: _Hall, releases: WholeReleases | None = None) -> None:
-        self._alone, self._batches, self._hall, self._releases = alone, batches, hall, releases
+    def __init__(
+        self, alone: Backend, batches: Batches, hall: _Hall, releases: WholeReleases | None, *, hand_over: bool
+    ) -> None:
+        self._alone, self._batches, self._hall = alone, batches, hall
+        self._releases, self._hand_over = releases, hand_over
 
     @property
     def name(self) -> str:
@@ -182,9 +194,11 @@ class BatchedBackend:
 
     def released_together(self, asked: Asked) -> BilevelResult | None:
         """The result of the method that asks, found together with those of others; None where it has to run by itself."""
-        if self._releases is None or not self._releases.takes(asked):
+        if self._releases is None:
             return None
-        result: BilevelResult | None = self._hall.ask(asked)
+        result: BilevelResult | None = self._hall.ask(asked) if self._releases.takes(asked) else None
+        if result is None and self._hand_over:
+            raise _HandedOverError
         return result
 
     def dispatch(self, d: Vector, *, start: Start | None = None, effort: Effort | None = None) -> Answer:
@@ -223,31 +237,50 @@ class BatchedBackend:
                 return answer
         self._hall.leave()
         try:
-            with self._hall.alone:
+            with ALONE:
                 return alone()
         finally:
             self._hall.enter()
 
 
 def run_all(
-    jobs: Sequence[Callable[[Backend], T]], backend: Backend, model: Model, choice: BatchEngine
+    jobs: Sequence[Callable[[Backend], T]],
+    backend: Backend,
+    model: Model,
+    choice: BatchEngine,
+    *,
+    hand_over: bool = False,
 ) -> Iterator[tuple[int, JobOutcome[T]]]:
-    """Run all jobs together in batches, or one by one where that was chosen, or batches do not know the network."""
+    """Run all jobs together in batches, or one by one where that was chosen, or batches do not know the network.
+
+    With ``hand_over`` releases that are not made together by their batches are left to the caller, and so are all jobs of a
+    network that batches do not know.
+    """
     engine = engine_for(choice)
     try:
         batches = None if engine is None else PowerBatches.of_model(model, engine)
     except InputError:
         batches = None
-    if batches is not None:
-        yield from run_together(jobs, backend, batches, TogetherReleases(batches.rows, model.program))
+    if engine is not None and batches is not None:
+        releases = TogetherReleases(batches.rows, model.program)
+        with _own_stream(engine):
+            yield from run_together(jobs, backend, batches, releases, hand_over=hand_over)
         return
     for index, job in enumerate(jobs):
-        yield index, _outcome(partial(job, backend))
+        yield index, JobOutcome(handed_over=True) if hand_over else _outcome(partial(job, backend))
+
+
+def _own_stream(engine: Engine) -> AbstractContextManager[Any]:
+    """A stream of a GPU for this thread alone: in a common one, memory that a network lets go may be another's too early."""
+    cuda = getattr(engine.xp, "cuda", None)
+    return nullcontext() if cuda is None else cuda.Stream(non_blocking=True)
 
 
 def _outcome(job: Callable[[], T]) -> JobOutcome[T]:
     try:
         return JobOutcome(result=job())
+    except _HandedOverError:
+        return JobOutcome(handed_over=True)
     except Exception as error:
         return JobOutcome(error=error)
 
@@ -258,11 +291,13 @@ def run_together(
     batches: Batches,
     releases: WholeReleases | None = None,
     *,
+    hand_over: bool = False,
     at_once: int = MOST_AT_ONCE,
 ) -> Iterator[tuple[int, JobOutcome[T]]]:
     """Run all jobs, each with a backend of its own that shares batches; yield (index, outcome) as they end.
 
-    Without ``releases`` every method runs by itself, problem by problem.
+    Without ``releases`` every method runs by itself, problem by problem. With ``hand_over`` a job whose release these do not
+    make ends at once, and its outcome says so.
     """
     hall = _Hall()
     results: list[tuple[int, JobOutcome[T]]] = []
@@ -271,16 +306,22 @@ def run_together(
 
     def work(index: int) -> None:
         with suppress(_StoppedError):
-            outcome = _outcome(partial(jobs[index], BatchedBackend(backend, batches, hall, releases)))
+            given = BatchedBackend(backend, batches, hall, releases, hand_over=hand_over)
+            outcome = _outcome(partial(jobs[index], given))
             with lock:
                 results.append((index, outcome))
         hall.leave()
 
     def begin(index: int) -> None:
         hall.enter()
-        threading.Thread(target=copy_context().run, args=(work, index), daemon=True).start()
+        thread = threading.Thread(target=copy_context().run, args=(work, index), daemon=True)
+        with _STARTING:
+            usual = threading.stack_size(STACK_BYTES)
+            try:
+                thread.start()
+            finally:
+                threading.stack_size(usual)
 
-    usual = threading.stack_size(STACK_BYTES)
     try:
         while finished < len(jobs):
             while begun < len(jobs) and begun - finished < at_once:
@@ -293,7 +334,6 @@ def run_together(
             finished += len(done)
             yield from done
     finally:
-        threading.stack_size(usual)
         hall.stop()
 
 

@@ -39,7 +39,9 @@ def run(
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Number of processes. [default: one per core]")] = None,
     engine: Annotated[EngineChoice, typer.Option(help="Where tasks run.")] = EngineChoice.LOCAL,
-    scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler, for --engine dask.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of the Dask scheduler, for --engine dask, gpu or native.")
+    ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Rerun failed tasks.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -130,31 +132,39 @@ study_app.command("export")(with_shared_options(export))
 @contextmanager
 def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, study: Study) -> Iterator[TaskEngine]:
     """Create the engine selected by the options."""
-    if choice is EngineChoice.DASK:
-        if scheduler is None or workers is not None:
-            raise InputError(
-                "--engine dask needs --scheduler ADDRESS, and takes its workers from there, not from --workers"
-            )
-        from gridveil.study.engine_dask import dask_engine
-
-        with dask_engine(scheduler, note) as ready:
+    if scheduler is not None:
+        with _cluster_engine(choice, workers, scheduler) as ready:
             yield ready
         return
-    if scheduler is not None:
-        raise InputError("--scheduler requires --engine dask; add it or omit --scheduler")
+    if choice is EngineChoice.DASK:
+        raise InputError("--engine dask needs --scheduler ADDRESS")
     from gridveil.core.threads import all_cores
     from gridveil.study.engine_local import LocalEngine
 
     _compile_once(study)
-    if choice is not EngineChoice.LOCAL:
-        if workers is not None:
-            raise InputError("--workers is for --engine local: batches take all cores, or the GPU; omit it")
-        from gridveil.core.choices import BatchEngine
-        from gridveil.study.engine_batch import BatchTaskEngine
-
-        yield BatchTaskEngine(choice=BatchEngine(choice.value))
+    processes = workers or study.limits.workers or all_cores()
+    if choice is EngineChoice.LOCAL:
+        yield LocalEngine(workers=processes)
         return
-    yield LocalEngine(workers=workers or study.limits.workers or all_cores())
+    from gridveil.core.choices import BatchEngine
+    from gridveil.study.engine_batch import BatchTaskEngine
+
+    yield BatchTaskEngine(choice=BatchEngine(choice.value), workers=processes)
+
+
+@contextmanager
+def _cluster_engine(choice: EngineChoice, workers: int | None, scheduler: str) -> Iterator[TaskEngine]:
+    """Connect to a cluster, whose workers run single tasks or batches."""
+    if choice is EngineChoice.LOCAL:
+        raise InputError("--scheduler requires --engine dask, gpu or native; add one of these or omit --scheduler")
+    if workers is not None:
+        raise InputError("a cluster has its own workers: omit --workers, or --scheduler")
+    from gridveil.core.choices import BatchEngine
+    from gridveil.study.engine_dask import dask_engine
+
+    batches = None if choice is EngineChoice.DASK else BatchEngine(choice.value)
+    with dask_engine(scheduler, note, batches) as ready:
+        yield ready
 
 
 def _compile_once(study: Study) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gridveil import __version__
 from gridveil.core.errors import InputError
@@ -17,6 +17,7 @@ from gridveil.core.parallel import Failure, failure_of
 CONNECT_SECONDS = 20
 
 Result = TypeVar("Result")
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,22 +47,50 @@ class Cluster:
         self, work: Callable[..., Result | Failure], jobs: Sequence[tuple[Any, ...]]
     ) -> Iterator[tuple[int, Result | Failure]]:
         """Call ``work`` with each job; yield (position, result) as they finish. Jobs of a worker that dies go to the others."""
-        futures = self.client.map(work, *zip(*jobs, strict=True), pure=False)
-        positions = {future.key: position for position, future in enumerate(futures)}
+        submitted: ClusterJobs[int] = ClusterJobs(self)
+        submitted.add(work, jobs, names=range(len(jobs)))
+        yield from submitted.results()
+
+
+class ClusterJobs(Generic[Name]):
+    """Jobs of a cluster, each with a name of the caller's; more may be added between two results."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._client, self._scheduler = cluster.client, cluster.scheduler
+        self._submitted: dict[str, tuple[Any, Name]] = {}
+        self._finished = distributed().as_completed(loop=cluster.client.loop, with_results=True, raise_errors=False)
+
+    def add(
+        self,
+        work: Callable[..., Any],
+        jobs: Sequence[tuple[Any, ...]],
+        *,
+        names: Sequence[Name],
+        resources: dict[str, int] | None = None,
+    ) -> None:
+        """Call ``work`` with each job, on workers that have the resources."""
+        if jobs:
+            futures = self._client.map(work, *zip(*jobs, strict=True), pure=False, resources=resources)
+            self._submitted |= {future.key: (future, name) for future, name in zip(futures, names, strict=True)}
+            self._finished.update(futures)
+
+    def results(self) -> Iterator[tuple[Name, Any]]:
+        """Yield (name, result) as jobs finish; those of a worker that dies go to the others."""
         try:
-            finished = distributed().as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
-            for future, result in finished:
-                yield positions[future.key], self._result(future.status, result)
+            for future, result in self._finished:
+                _, name = self._submitted.pop(future.key)
+                status = future.status
                 future.release()
+                yield name, self._result(status, result)
         finally:
-            self.client.cancel(futures)
+            self._client.cancel([future for future, _ in self._submitted.values()])
 
     def _result(self, status: str, result: Any) -> Any:
         if status == "finished":
             return result
         if status != "error":
             raise InputError(
-                f"the Dask scheduler at {self.scheduler} is gone or has dropped the tasks; start it and run again"
+                f"the Dask scheduler at {self._scheduler} is gone or has dropped the tasks; start it and run again"
             )
         killed = isinstance(result[1], distributed().KilledWorker)
         return Failure("its worker died again and again") if killed else failure_of(result[1])

@@ -164,7 +164,7 @@ class _Given:
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _NoMore:
     """Nothing more will come, perhaps because of an error."""
 
     error: BaseException | None
@@ -178,7 +178,7 @@ class JobPool(Generic[Key, State, Job, Result]):
 
     def __init__(self, build: Callable[[Key], State], work: Callable[[State, Job], Result], *, workers: int) -> None:
         self._build, self._work, self._size = build, work, workers
-        self._inbox: Inbox[_Added | _Given | _Ended] = Inbox()
+        self._inbox: Inbox[_Added | _Given | _NoMore] = Inbox()
         self._ended = False
         self._jobs: dict[int, Job] = {}
         self._waiting: dict[Key, deque[int]] = {}
@@ -198,7 +198,7 @@ class JobPool(Generic[Key, State, Job, Result]):
 
     def end(self, error: BaseException | None = None) -> None:
         """Say that nothing more will come; an error is raised where results are taken."""
-        self._inbox.put(_Ended(error))
+        self._inbox.put(_NoMore(error))
 
     def results(self) -> Generator[tuple[int, Result | Failure], None, None]:
         """Yield (index, result) until nothing more can come; whoever leaves earlier leaves no process behind."""

@@ -6,7 +6,8 @@ from enum import Enum
 class EngineChoice(Enum):
     """LOCAL: processes of this machine. DASK: the workers of a running cluster.
 
-    GPU, NATIVE: all tasks of a network together, in batches on a GPU or by code compiled for this machine's cores.
+    GPU, NATIVE: all tasks of a network together, in batches on a GPU or by code compiled for this machine's cores; or portions
+    of them, by the workers of a cluster.
     """
 
     LOCAL = "local"

@@ -1,25 +1,86 @@
-"""Tasks of a study in batches: all of a network advance together on a GPU, or in native code on all cores."""
+"""Tasks of a study in batches: all of a network advance together on a GPU, or in native code on all cores.
+
+What batches do not make as a whole is left to worker processes, which are at work on it while the batches go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gridveil.bilevel.bulk import run_all
+from gridveil.bilevel.bulk import ALONE, run_all
 from gridveil.core.choices import BatchEngine
-from gridveil.core.parallel import failure_of
+from gridveil.core.deadline import stoppable
+from gridveil.core.parallel import Failure, JobPool, failure_of
 from gridveil.solvers.backend import Backend
+from gridveil.solvers.batch.backends import engine_for
 from gridveil.study.outcome import TaskOutcome
 from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
+
+SIDE_BY_SIDE = 4
+"""Networks at work on a GPU at the same time: kernels of a few hundred rows leave most of it idle. More would only wait for
+the interpreter lock, which they share."""
+GPU_WORTH = 100_000
+"""Buses, of all tasks of a network, from which on a GPU is quicker than worker processes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Portion:
+    """Tasks of one network that advance together, and their positions among all jobs."""
+
+    network: TrialNetwork
+    tasks: tuple[Task, ...]
+    positions: tuple[int, ...]
+
+    @property
+    def buses(self) -> int:
+        """Of all tasks."""
+        return len(self.tasks) * self.network.buses
+
+
+def portions_of(jobs: Sequence[tuple[TrialNetwork, Task]], most: int | None = None) -> list[Portion]:
+    """The tasks of each network, ``most`` at a time; large networks first, as what they leave over takes longest."""
+    by_network: dict[TrialNetwork, list[int]] = {}
+    for position, (network, _) in enumerate(jobs):
+        by_network.setdefault(network, []).append(position)
+    found = []
+    for network, positions in sorted(by_network.items(), key=lambda item: -item[0].buses):
+        step = most or len(positions)
+        for part in (positions[begin : begin + step] for begin in range(0, len(positions), step)):
+            tasks = tuple(jobs[position][1] for position in part)
+            found.append(Portion(network=network, tasks=tasks, positions=tuple(part)))
+    return found
+
+
+def run_portion(
+    rules: Rules, prepared: PreparedNetwork, tasks: Sequence[Task], choice: BatchEngine
+) -> Iterator[tuple[int, TaskOutcome | Failure | None]]:
+    """Yield (position among the tasks, row); None where a task is handed over, to be run by itself."""
+    work = [partial(_trial, rules, prepared, task) for task in tasks]
+    for position, outcome in run_all(work, prepared.backend, prepared.model, choice, hand_over=True):
+        if outcome.handed_over:
+            yield position, None
+        else:
+            yield position, outcome.result or failure_of(outcome.error or RuntimeError())
+
+
+def _trial(rules: Rules, prepared: PreparedNetwork, task: Task, backend: Backend) -> TaskOutcome:
+    return run_trial(rules, replace(prepared, backend=backend), task)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchTaskEngine:
-    """One network after the other; what batches do not know is run one by one."""
+    """Networks in batches, on a GPU several side by side; worker processes for what is handed over and for small networks.
+
+    One worker means this process, after the batches.
+    """
 
     choice: BatchEngine
-    workers: int = 1
+    workers: int
 
     @property
     def name(self) -> str:
@@ -28,18 +89,80 @@ class BatchTaskEngine:
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""
-        for network in dict.fromkeys(network for network, _ in jobs):
-            chosen = [index for index, (other, _) in enumerate(jobs) if other == network]
-            try:
-                prepared = prepare(network)
-            except Exception as error:
-                failure = failure_of(error)
-                yield from ((index, failure) for index in chosen)
-                continue
-            work = [partial(_trial, rules, prepared, jobs[index][1]) for index in chosen]
-            for position, outcome in run_all(work, prepared.backend, prepared.model, self.choice):
-                yield chosen[position], outcome.result or failure_of(outcome.error or RuntimeError())
+        engine_for(self.choice)  # what it lacks is said before anything runs
+        pool: Pool = JobPool(prepare, partial(run_trial, rules), workers=self.workers)
+        portions = portions_of(jobs)
+        for portion in filter(self._is_small, portions):
+            for position, task in zip(portion.positions, portion.tasks, strict=True):
+                pool.add(position, portion.network, task)
+        large = [portion for portion in portions if not self._is_small(portion)]
+        batches = _Batches(rules=rules, choice=self.choice, pool=pool, waiting=deque(large))
+        try:
+            batches.begin(SIDE_BY_SIDE if self._on_gpu else 1)  # native batches fill all cores by themselves
+            yield from pool.results()
+        finally:
+            batches.stop.set()
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.choice is BatchEngine.GPU
+
+    def _is_small(self, portion: Portion) -> bool:
+        return self._on_gpu and self.workers > 1 and portion.buses < GPU_WORTH
 
 
-def _trial(rules: Rules, prepared: PreparedNetwork, task: Task, backend: Backend) -> TaskOutcome:
-    return run_trial(rules, replace(prepared, backend=backend), task)
+Pool = JobPool[TrialNetwork, PreparedNetwork, Task, TaskOutcome]
+
+
+@dataclass(eq=False, kw_only=True)
+class _Batches:
+    """Networks that threads take one after the other; rows and what is handed over go to a pool."""
+
+    rules: Rules
+    choice: BatchEngine
+    pool: Pool
+    waiting: deque[Portion]
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when nobody waits for rows any more."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _at_work: int = 0
+
+    def begin(self, threads: int) -> None:
+        """Begin with the first networks."""
+        self._at_work = max(1, min(threads, len(self.waiting)))
+        for _ in range(self._at_work):
+            threading.Thread(target=copy_context().run, args=(self._work,), daemon=True).start()
+
+    def _work(self) -> None:
+        """Take networks until none is left; the last thread says that nothing more will come."""
+        try:
+            with stoppable(self.stop):
+                while (portion := self._next()) is not None:
+                    self._run(portion)
+        except BaseException as error:
+            self.pool.end(error)
+            return
+        with self._lock:
+            self._at_work -= 1
+            if not self._at_work:
+                self.pool.end()
+
+    def _next(self) -> Portion | None:
+        with self._lock:
+            return self.waiting.popleft() if self.waiting and not self.stop.is_set() else None
+
+    def _run(self, portion: Portion) -> None:
+        try:
+            with ALONE:
+                prepared = prepare(portion.network)
+        except Exception as error:
+            for position in portion.positions:
+                self.pool.give(position, failure_of(error))
+            return
+        for place, row in run_portion(self.rules, prepared, portion.tasks, self.choice):
+            if self.stop.is_set():
+                return
+            if row is None:
+                self.pool.add(portion.positions[place], portion.network, portion.tasks[place])
+            else:
+                self.pool.give(portion.positions[place], row)

@@ -101,8 +101,8 @@ class GpuEngine:
         return cupy
 
     def wait(self) -> None:
-        """Until the device has done all it was asked to."""
-        self.xp.cuda.Device().synchronize()
+        """Until the device has done all that this thread has asked of it; others may be at work there too."""
+        self.xp.cuda.get_current_stream().synchronize()
 
     def send(self, *arrays: Array) -> tuple[list[Array], Callable[[], None] | None]:
         """Of large batches first the rows that slots begin with; the rest travels while they are at work."""
