@@ -128,17 +128,20 @@ class Study:
 
     def _together(self, name: str, pool: Any, begin: float) -> dict[str, Any]:
         """The releases of one network on the GPU; what is handed over goes to the pool."""
-        network, handed_over, turns = self.networks[name], [], []
-        for rows in release_together(network.batches.rows, network.program, self.noisy[name], self.target[name]):
-            first = len(handed_over)
+        network, handed_over, turns, noisy = self.networks[name], [], [], self.noisy[name]
+
+        def hand_over(rows: Any) -> None:
+            for row in rows.tolist():
+                pool.add(self.first[name] + row, name, self.job(name, row))
+
+        for rows in release_together(
+            network.batches.rows, network.program, noisy, self.target[name], hand_over=hand_over
+        ):
+            first = self.first[name] + len(handed_over)
             handed_over += rows.handed_over.tolist()
             turns += rows.turns
-            for row in range(len(rows)):
-                index = self.first[name] + first + row
-                if rows.finished[row]:
-                    pool.give(index, float(rows.delta[row]))
-                else:
-                    pool.add(index, name, self.job(name, first + row))
+            for row in np.flatnonzero(rows.finished).tolist():
+                pool.give(first + row, float(rows.delta[row]))
         return {
             "until": time.perf_counter() - begin,
             "turns": len(turns),

@@ -219,9 +219,10 @@ class Seconds:
     def takes(self, asked) -> bool:
         return asked is not self._refused
 
-    def answer(self, asked):
+    def answer(self, asked, give):
         self.sizes.append(len(asked))
-        return [self._made if row % 2 else None for row in range(len(asked))]
+        for place in range(len(asked)):
+            give(place, self._made if place % 2 else None)
 
 
 def test_releases_are_handed_over_to_a_caller_who_asks_for_them():
@@ -240,20 +241,16 @@ def test_releases_are_handed_over_to_a_caller_who_asks_for_them():
 
     jobs = [*(partial(job, index) for index in range(5)), lambda given: ("single", given.dispatch(noisy[0]).converged)]
     releases = Seconds(made, asked[4])
-    found = dict(run_together(jobs, backend, Echo(backend), releases, hand_over=True))
-    over = [index for index in range(6) if found[index].handed_over]
-    assert releases.sizes == [4]
+    over = []
+    found = dict(run_together(jobs, backend, Echo(backend), releases, hand_over=over.append))
+    assert releases.sizes == [4] and sorted([*found, *over]) == list(range(6))
     assert len(over) == 3 and 4 in over and sorted(went_on) == [index for index in range(5) if index not in over]
     assert all(found[index].get() == (index, made) for index in went_on) and found[5].get() == ("single", True)
-    with pytest.raises(RuntimeError, match="without a result"):
-        found[4].get()
     went_on.clear()
-    found = dict(run_together(jobs, backend, Echo(backend), releases))
-    assert sorted(went_on) == list(range(5)) and not any(outcome.handed_over for outcome in found.values())
-    found = dict(
-        run_together(jobs, backend, Echo(backend), hand_over=True)
-    )  # nothing is made together: nothing to hand over
-    assert not any(outcome.handed_over for outcome in found.values())
+    assert sorted(dict(run_together(jobs, backend, Echo(backend), releases))) == list(range(6))
+    assert sorted(went_on) == list(range(5))
+    over.clear()  # nothing is made together: nothing to hand over
+    assert len(dict(run_together(jobs, backend, Echo(backend), hand_over=over.append))) == 6 and not over
 
 
 @needs_compiler
@@ -263,5 +260,5 @@ def test_networks_that_batches_do_not_know_run_one_by_one():
     backend = backend_for(model, Solver.STRUCTURED)
     found = dict(run_all([lambda given: given is backend] * 2, backend, model, BatchEngine.NATIVE))
     assert found[0].get() and found[1].get()
-    left = dict(run_all([lambda given: pytest.fail("was run")] * 2, backend, model, BatchEngine.NATIVE, hand_over=True))
-    assert left[0].handed_over and left[1].handed_over
+    left, planted = [], [lambda given: pytest.fail("was run")] * 2
+    assert not list(run_all(planted, backend, model, BatchEngine.NATIVE, hand_over=left.append)) and left == [0, 1]

@@ -237,6 +237,16 @@ def test_points_away_from_the_edge_of_the_band_are_handed_over():
     assert in_doubt.any() and np.array_equal(in_doubt, usual.finished & ~usual.at_once)
 
 
+def test_rows_are_handed_over_while_others_are_at_work():
+    """As soon as a row is for somebody else, that somebody is told: the first long before the last row has ended."""
+    setting, told = Setting("case30_ieee", [(0.3, "0.5%")], 12), []
+    (found,) = setting.parts(hand_over=lambda rows: told.append(rows.tolist()))
+    over = np.flatnonzero(found.handed_over).tolist()
+    assert len(over) > 1 and sorted(row for rows in told for row in rows) == over
+    first = next(turn for turn, rows in enumerate(told) if rows)
+    assert len(told) == len(found.turns) and first < len(told) - 2
+
+
 def test_demands_that_are_too_dear_or_too_small_are_handed_over():
     setting = Setting("case14_ieee", [(1e-6, "10%")], 3)
     assert [setting.together().ending(row) for row in range(3)] == [Ending.NOISY_IN_BAND] * 3
@@ -336,7 +346,9 @@ def test_an_engine_that_is_chosen_makes_releases_together(monkeypatch):
 
     setting, seen = Setting("case14_ieee", [(0.1, "1%")], 4), []
     answer = TogetherReleases.answer
-    monkeypatch.setattr(TogetherReleases, "answer", lambda self, asked: seen.append(len(asked)) or answer(self, asked))
+    monkeypatch.setattr(
+        TogetherReleases, "answer", lambda self, asked, give: seen.append(len(asked)) or answer(self, asked, give)
+    )
     jobs = [
         partial(lambda noisy, backend: solve_auto(backend, noisy, setting.targets[0]), one) for one in setting.noisy
     ]

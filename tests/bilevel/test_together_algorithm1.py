@@ -290,14 +290,19 @@ def test_requests_of_both_methods_get_the_answers_of_their_method():
     methods, expected = both_methods(setting)
     asked = [Asked(*one) for one in zip(methods, setting.noisy, setting.targets, strict=True)]
     releases = TogetherReleases(setting.batches.rows, setting.program)
-    endings = set()
-    for mine, other in zip(releases.answer(asked), expected, strict=True):
+    endings, found = set(), {}
+    releases.answer(asked, found.__setitem__)
+    assert sorted(found) == list(range(len(asked)))
+    for place, other in enumerate(expected):
+        mine = found[place]
         assert (mine is None) == (other is None)
         if mine is not None:
             assert np.array_equal(mine.d, other.d) and mine.ending is other.ending
             endings.add(mine.ending)
     assert {Ending.POLISHED, Ending.BRACKET_CLOSED} <= endings and None in expected
-    (alone,) = releases.answer(asked[:1])  # of one method alone
+    found.clear()
+    releases.answer(asked[:1], found.__setitem__)  # of one method alone
+    (alone,) = found.values()
     assert np.array_equal(alone.d, expected[0].d) and asked[0].method is Method.BISECTION
 
 

@@ -77,14 +77,13 @@ def test_networks_side_by_side_give_the_rows_of_one_by_one(tmp_path, monkeypatch
     answer, meeting = TogetherReleases.answer, threading.Barrier(3)
     at_work, most = [], []
 
-    def attended(self, asked):
+    def attended(self, asked, give):
         at_work.append(1)
         most.append(len(at_work))
         if meeting is not None:
             meeting.wait(timeout=60)  # none goes on before all three are at work
-        found = answer(self, asked)
+        answer(self, asked, give)
         at_work.pop()
-        return found
 
     monkeypatch.setattr(TogetherReleases, "answer", attended)
     run_study(study, tmp_path / "three.sqlite", BatchTaskEngine(choice=BatchEngine.GPU, workers=1))
@@ -114,9 +113,9 @@ def test_each_network_has_a_stream_of_the_device_to_itself(tmp_path, monkeypatch
     class WithStreams(DeviceEngine):
         xp = DeviceModule()
 
-        def run(self, network, given, options):
-            used.append((network.grid.n_bus, current.stream))
-            return super().run(network, given, options)
+        def advance(self, streams):
+            used.append((streams[0]._network.grid.n_bus, current.stream))
+            super().advance(streams)
 
     current = threading.local()
     WithStreams.xp.cuda = SimpleNamespace(Stream=Stream)
@@ -137,7 +136,9 @@ def test_networks_that_a_gpu_is_not_worth_go_to_the_processes(tmp_path, monkeypa
     asked = []
     answer = TogetherReleases.answer
     monkeypatch.setattr(
-        TogetherReleases, "answer", lambda self, given: asked.append(len(given[0].noisy)) or answer(self, given)
+        TogetherReleases,
+        "answer",
+        lambda self, given, give: asked.append(len(given[0].noisy)) or answer(self, given, give),
     )
     rows = rows_of(study, BatchTaskEngine(choice=BatchEngine.GPU, workers=2))
     assert len(asked) == 1 and all(row.worker != HERE for row in rows if row.network == "veil9")
@@ -159,7 +160,7 @@ def test_whoever_stops_listening_leaves_no_process_and_no_thread(tmp_path, monke
     monkeypatch.setattr(engine_batch, "GPU_WORTH", 50 * 14)
     begun = threading.Event()
 
-    def endless(self, asked):
+    def endless(self, asked, give):
         begun.set()
         while True:
             check_time()
@@ -183,7 +184,7 @@ def test_whoever_stops_listening_leaves_no_process_and_no_thread(tmp_path, monke
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_of_the_engine_ends_the_study(tmp_path, monkeypatch, workers):
-    def broken(self, asked):
+    def broken(self, asked, give):
         raise InputError("planted")
 
     monkeypatch.setattr(TogetherReleases, "answer", broken)

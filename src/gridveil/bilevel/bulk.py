@@ -66,18 +66,17 @@ class WholeReleases(Protocol):
         """Whether there is something to try."""
         ...
 
-    def answer(self, asked: Sequence[Asked]) -> list[BilevelResult | None]:
-        """One result per release, None where it is for the method itself."""
+    def answer(self, asked: Sequence[Asked], give: Callable[[int, BilevelResult | None], None]) -> None:
+        """Give each release, by its place, its result; None, as soon as that is known, where it is for the method itself."""
         ...
 
 
 @dataclass(frozen=True)
 class JobOutcome(Generic[T]):
-    """What a release came to: a result, the exception that ended it, or that it was left to the caller."""
+    """What a release came to: a result, or the exception that ended it."""
 
     result: T | None = None
     error: Exception | None = None
-    handed_over: bool = False
 
     def get(self) -> T:
         """The result, or the exception again."""
@@ -249,12 +248,12 @@ def run_all(
     model: Model,
     choice: BatchEngine,
     *,
-    hand_over: bool = False,
+    hand_over: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, JobOutcome[T]]]:
     """Run all jobs together in batches, or one by one where that was chosen, or batches do not know the network.
 
     With ``hand_over`` releases that are not made together by their batches are left to the caller, and so are all jobs of a
-    network that batches do not know.
+    network that batches do not know: it is told their positions, at once and from any thread, and they have no outcome.
     """
     engine = engine_for(choice)
     try:
@@ -267,7 +266,10 @@ def run_all(
             yield from run_together(jobs, backend, batches, releases, hand_over=hand_over)
         return
     for index, job in enumerate(jobs):
-        yield index, JobOutcome(handed_over=True) if hand_over else _outcome(partial(job, backend))
+        if hand_over is None:
+            yield index, _outcome(partial(job, backend))
+        else:
+            hand_over(index)
 
 
 def _own_stream(engine: Engine) -> AbstractContextManager[Any]:
@@ -279,8 +281,6 @@ def _own_stream(engine: Engine) -> AbstractContextManager[Any]:
 def _outcome(job: Callable[[], T]) -> JobOutcome[T]:
     try:
         return JobOutcome(result=job())
-    except _HandedOverError:
-        return JobOutcome(handed_over=True)
     except Exception as error:
         return JobOutcome(error=error)
 
@@ -291,23 +291,28 @@ def run_together(
     batches: Batches,
     releases: WholeReleases | None = None,
     *,
-    hand_over: bool = False,
+    hand_over: Callable[[int], None] | None = None,
     at_once: int = MOST_AT_ONCE,
 ) -> Iterator[tuple[int, JobOutcome[T]]]:
     """Run all jobs, each with a backend of its own that shares batches; yield (index, outcome) as they end.
 
     Without ``releases`` every method runs by itself, problem by problem. With ``hand_over`` a job whose release these do not
-    make ends at once, and its outcome says so.
+    make ends at once, without an outcome: see ``run_all``.
     """
     hall = _Hall()
-    results: list[tuple[int, JobOutcome[T]]] = []
+    results: list[tuple[int, JobOutcome[T] | None]] = []
     begun = finished = 0
     lock = threading.Lock()
 
     def work(index: int) -> None:
         with suppress(_StoppedError):
-            given = BatchedBackend(backend, batches, hall, releases, hand_over=hand_over)
-            outcome = _outcome(partial(jobs[index], given))
+            given = BatchedBackend(backend, batches, hall, releases, hand_over=hand_over is not None)
+            outcome: JobOutcome[T] | None = None
+            try:
+                outcome = _outcome(partial(jobs[index], given))
+            except _HandedOverError:
+                if hand_over is not None:
+                    hand_over(index)
             with lock:
                 results.append((index, outcome))
         hall.leave()
@@ -332,7 +337,7 @@ def run_together(
             with lock:
                 done, results[:] = list(results), []
             finished += len(done)
-            yield from done
+            yield from ((index, outcome) for index, outcome in done if outcome is not None)
     finally:
         hall.stop()
 
@@ -341,7 +346,10 @@ def _answer_all(waiting: list[_Waiting], batches: Batches, releases: WholeReleas
     """Problems first: whoever waits for one has further to go than a release that is about to begin."""
     problems = [one.request for one in waiting if isinstance(one.request, Request)]
     asked = [one.request for one in waiting if isinstance(one.request, Asked)]
-    answers = iter(batches.answer(problems) if problems else [])
-    results = iter(releases.answer(asked) if releases is not None and asked else [])
-    for one in waiting:
-        one.give(next(answers) if isinstance(one.request, Request) else next(results))
+    whole = [one for one in waiting if isinstance(one.request, Asked)]
+    if problems:
+        single = (one for one in waiting if isinstance(one.request, Request))
+        for one, answer in zip(single, batches.answer(problems), strict=True):
+            one.give(answer)
+    if releases is not None and whole:
+        releases.answer(asked, lambda place, result: whole[place].give(result))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -57,15 +57,16 @@ def portions_of(jobs: Sequence[tuple[TrialNetwork, Task]], most: int | None = No
 
 
 def run_portion(
-    rules: Rules, prepared: PreparedNetwork, tasks: Sequence[Task], choice: BatchEngine
-) -> Iterator[tuple[int, TaskOutcome | Failure | None]]:
-    """Yield (position among the tasks, row); None where a task is handed over, to be run by itself."""
+    rules: Rules,
+    prepared: PreparedNetwork,
+    tasks: Sequence[Task],
+    choice: BatchEngine,
+    hand_over: Callable[[int], None],
+) -> Iterator[tuple[int, TaskOutcome | Failure]]:
+    """Yield (position among the tasks, row); a task to be run by itself is handed over instead, by its position."""
     work = [partial(_trial, rules, prepared, task) for task in tasks]
-    for position, outcome in run_all(work, prepared.backend, prepared.model, choice, hand_over=True):
-        if outcome.handed_over:
-            yield position, None
-        else:
-            yield position, outcome.result or failure_of(outcome.error or RuntimeError())
+    for position, outcome in run_all(work, prepared.backend, prepared.model, choice, hand_over=hand_over):
+        yield position, outcome.result or failure_of(outcome.error or RuntimeError())
 
 
 def _trial(rules: Rules, prepared: PreparedNetwork, task: Task, backend: Backend) -> TaskOutcome:
@@ -159,10 +160,11 @@ class _Batches:
             for position in portion.positions:
                 self.pool.give(position, failure_of(error))
             return
-        for place, row in run_portion(self.rules, prepared, portion.tasks, self.choice):
+
+        def hand_over(place: int) -> None:
+            self.pool.add(portion.positions[place], portion.network, portion.tasks[place])
+
+        for place, row in run_portion(self.rules, prepared, portion.tasks, self.choice, hand_over):
             if self.stop.is_set():
                 return
-            if row is None:
-                self.pool.add(portion.positions[place], portion.network, portion.tasks[place])
-            else:
-                self.pool.give(portion.positions[place], row)
+            self.pool.give(portion.positions[place], row)

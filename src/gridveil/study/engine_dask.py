@@ -118,8 +118,9 @@ def _run_portion(
     run: str, rules: Rules, portion: Portion, engine: BatchEngine
 ) -> list[TaskOutcome | Failure | None] | Failure:
     def work(prepared: PreparedNetwork, tasks: tuple[Task, ...]) -> list[TaskOutcome | Failure | None]:
-        rows = dict(run_portion(rules, prepared, tasks, engine))
-        return [_signed(rows[place]) for place in range(len(tasks))]
+        rows: dict[int, TaskOutcome | Failure] = {}
+        rows.update(run_portion(rules, prepared, tasks, engine, hand_over=lambda place: None))
+        return [_signed(rows.get(place)) for place in range(len(tasks))]
 
     with _one_at_a_time:
         return attempt(_keeper, work, (run, portion.network), portion.tasks)

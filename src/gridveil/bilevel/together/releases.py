@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -22,8 +23,12 @@ from gridveil.programs import ParametricProgram
 from gridveil.solvers.batch.power_rows import PowerRows
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Settings = AutoSettings | BisectionSettings
+
+Give = Callable[[int, BilevelResult | None], None]
+"""What a release came to, by its place; None if it is handed over."""
 
 USUAL: Mapping[Method, Settings] = {Method.AUTO: AutoSettings(), Method.BISECTION: BisectionSettings()}
 """Settings of the methods that are written for rows; those of plug-ins are not."""
@@ -41,22 +46,27 @@ class TogetherReleases:
         """Whether rows know the method, and the kernels the release: they have no rows for kept totals."""
         return asked.method in USUAL and asked.target.rows is None
 
-    def answer(self, asked: Sequence[Asked]) -> list[BilevelResult | None]:
-        """One result per release, None where one was handed over; releases by the same method advance together."""
-        found: list[BilevelResult | None] = [None] * len(asked)
+    def answer(self, asked: Sequence[Asked], give: Give) -> None:
+        """Give each release its result, or None as soon as it is handed over; those by the same method advance together."""
         for method, settings in USUAL.items():
             mine = [index for index, one in enumerate(asked) if one.method == method]
-            for index, result in zip(mine, self._results([asked[one] for one in mine], settings), strict=True):
-                found[index] = result
-        return found
+            if mine:
+                self._answer(asked, mine, settings, give)
 
-    def _results(self, asked: Sequence[Asked], settings: Settings) -> list[BilevelResult | None]:
-        if not asked:
-            return []
-        noisy = np.stack([one.noisy for one in asked])
-        value, beta = (np.array([getattr(one.target, name) for one in asked]) for name in ("value", "beta"))
-        found = release_together(self.power, self.program, noisy, Bands(value, beta), settings)
-        return [rows.result(row) for rows in found for row in range(len(rows))]
+    def _answer(self, asked: Sequence[Asked], mine: list[int], settings: Settings, give: Give) -> None:
+        """Of the releases at some places, all by one method."""
+        noisy = np.stack([asked[place].noisy for place in mine])
+        value, beta = (np.array([getattr(asked[place].target, name) for place in mine]) for name in ("value", "beta"))
+
+        def hand_over(rows: Ints) -> None:
+            for row in rows.tolist():
+                give(mine[row], None)
+
+        first = 0
+        for found in release_together(self.power, self.program, noisy, Bands(value, beta), settings, hand_over):
+            for row in np.flatnonzero(found.finished).tolist():
+                give(mine[first + row], found.result(row))
+            first += len(found)
 
 
 def release_together(
@@ -65,11 +75,12 @@ def release_together(
     noisy: Floats,
     target: Bands,
     settings: Settings = USUAL[Method.AUTO],
+    hand_over: Callable[[Ints], None] = lambda rows: None,
 ) -> Iterator[ReleasedRows]:
     """Release every row of ``noisy`` (n, n_d) into its band, as many at a time as memory allows, in their order.
 
     The method is the one that the settings are of. Rows that leave the usual path are handed over: they have no result, and
-    are for the code of single releases.
+    are for the code of single releases, which ``hand_over`` is told at once.
     """
     power = power.suited(len(noisy))
     step = max(1, power.engine.state_bytes // bytes_per_row(power))
@@ -79,7 +90,7 @@ def release_together(
         given = power.xp.ascontiguousarray(power.xp.asarray(noisy[part]))
         rows = AutoRows(power, given, Bands(target.value[part], target.beta[part]))
         search = _search(rows, settings, within[part])
-        search.run()
+        search.run(partial(_counted_from, begin, hand_over))
         seconds = perf_counter() - clock
         yield ReleasedRows.of(rows, search.ENDING, search.history, tuple(search.turns), seconds)
 
@@ -88,3 +99,7 @@ def _search(rows: AutoRows, settings: Settings, within_bounds: Bools) -> PushSea
     if isinstance(settings, BisectionSettings):
         return Algorithm1Search(rows, settings, within_bounds)
     return AutoSearch(rows, settings, within_bounds)
+
+
+def _counted_from(begin: int, hand_over: Callable[[Ints], None], rows: Ints) -> None:
+    hand_over(begin + rows)

@@ -9,6 +9,7 @@ releases, which begins anew. The rest end as single releases do: with a point th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -44,6 +45,10 @@ FROM_SCRATCH = {Phase.FRESH: StartRank.COLD, Phase.SOFTENED: StartRank.SOFTENED,
 """How dispatches that verify a point start."""
 
 
+def _nobody(rows: Ints) -> None:
+    """Nobody takes rows before the end."""
+
+
 class RowSearch(ABC):
     """A method on all rows of a state, which it changes."""
 
@@ -56,14 +61,16 @@ class RowSearch(ABC):
     def decide(self, mine: Ints, doing: Ints) -> None:
         """What follows for rows whose step has led to a point (``rows.reached``), at which O is known."""
 
-    def run(self) -> None:
-        """Go on until no row waits any more."""
+    def run(self, hand_over: Callable[[Ints], None] = _nobody) -> None:
+        """Go on until no row waits any more; ``hand_over`` is told of rows as soon as they are for somebody else."""
         rows = self.rows
         problems = rows.power.open(len(rows))
         with problems.attended():
             while (rows.phase < Phase.FINISHED).any():
                 check_time()
+                before = rows.phase.copy()
                 self._turn(problems)
+                hand_over(np.flatnonzero((rows.phase != before) & (rows.phase == Phase.HANDED_OVER)))
 
     def _turn(self, problems: RowProblems) -> None:
         """Begin what rows wait for, and look at what has ended since."""
