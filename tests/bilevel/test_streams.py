@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridveil.solvers.batch import engine_gpu, engine_gpu_stream
+from gridveil.bilevel.methods.settings import AutoSettings, BisectionSettings
+from gridveil.bilevel.together.rows import AutoRows
+from gridveil.solvers.batch import engine_gpu_stream
 from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.engine_gpu import GpuEngine
 from gridveil.solvers.batch.engine_hybrid import STREAM_BUSES_PER_CORE, HybridEngine
@@ -24,13 +26,8 @@ def assert_equal_rows(found, expected):
     assert np.array_equal(found.handed_over, expected.handed_over)
 
 
-@pytest.mark.parametrize("most", [0, 10])
-def test_rows_on_a_gpu_are_the_native_ones(cupy, most, monkeypatch):
-    """Whether their state is on the device or, for few rows, on the host."""
-    monkeypatch.setattr(engine_gpu, "HOSTED_ROWS", most)
-    setting = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine())
-    assert setting.batches.rows.suited(10).xp is (np if most else cupy)
-    found = setting.together()
+def test_rows_on_a_gpu_are_the_native_ones(cupy):
+    found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
     expected = Setting("case14_ieee", SETTINGS, 5).together()
     assert_equal_rows(found, expected)
     assert len(found.turns) > len(expected.turns)  # the host looks before all have ended
@@ -75,6 +72,24 @@ def test_few_rows_are_for_the_processor(cupy, count, runs_on):
     setting = Setting("case14_ieee", [(0.1, "1%")], count, engine=engine)
     assert setting.batches.rows.suited(count).engine.name == runs_on
     assert_equal_rows(setting.together(), Setting("case14_ieee", [(0.1, "1%")], count).together())
+
+
+@pytest.mark.parametrize("name, count, few", [("case14_ieee", 8, 6), ("case30_ieee", 12, 8)])
+def test_the_last_rows_go_on_at_the_processor(name, count, few, cupy, monkeypatch):
+    """With all that is known of them: results are those of rows that stayed."""
+    moved, move = [], AutoRows.move
+    monkeypatch.setattr(AutoRows, "move", lambda rows, power: moved.append(rows.under_way) or move(rows, power))
+    buses = int(name[4:6])
+    engine = HybridEngine(GpuEngine(), NativeEngine(threads=1), cores=few * buses / STREAM_BUSES_PER_CORE)
+    for method in (AutoSettings(), BisectionSettings()):
+        found = Setting(name, SETTINGS, count, engine=engine).together(settings=method)
+        expected = Setting(name, SETTINGS, count).together(settings=method)
+        (last,) = moved
+        assert 0 < len(last) <= few and found.finished[last].any()
+        assert_equal_rows(found, expected)
+        assert np.array_equal(found.x, expected.x, equal_nan=True)
+        assert np.array_equal(found.highpoint_d, expected.highpoint_d, equal_nan=True)
+        moved.clear()
 
 
 def test_a_row_has_one_problem_at_a_time():

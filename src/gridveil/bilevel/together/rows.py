@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any
 
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 from gridveil.bilevel.run import ACCEPTANCE_MARGIN, JOINT_MARGIN
 from gridveil.solvers.batch.engine import Array
 from gridveil.solvers.batch.power_rows import Kind, PowerRows, StartRank
+from gridveil.solvers.batch.solver import host
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Move = Callable[[Array, Ints | None], Array]
+"""Brings an array to the memory of another engine: some of its rows, or all."""
 
 
 class Phase(IntEnum):
@@ -137,6 +141,12 @@ class EvaluatedRows:
             **{name: np.full(n, np.nan) for name in ("delta", "joint_cost", "proxy", "cost")},
         )
 
+    def moved(self, left: Ints, move: Move) -> EvaluatedRows:
+        """The same in the memory of another engine, of points those that are left; demands of all rows."""
+        mine = {one.name: getattr(self, one.name) for one in fields(self)}
+        there = {name: array if isinstance(array, np.ndarray) else move(array, left) for name, array in mine.items()}
+        return replace(self, **(there | {"demand": move(self.demand, None)}))
+
     def take(self, other: EvaluatedRows, rows: Ints, xp: Any) -> None:
         """The points of another for some rows."""
         there = xp.asarray(rows)
@@ -184,6 +194,29 @@ class AutoRows:
 
     def __len__(self) -> int:
         return len(self.noisy)
+
+    @property
+    def under_way(self) -> Ints:
+        """Rows that have not ended."""
+        return np.flatnonzero(self.phase < Phase.FINISHED)
+
+    def move(self, power: PowerRows) -> None:
+        """Go on with another engine; problems under way are begun again there."""
+        left, old = self.under_way, self.power.xp
+
+        def move(array: Array, rows: Ints | None) -> Array:
+            here = host(old, array if rows is None else array[old.asarray(rows)])
+            if rows is not None:
+                here, some = np.zeros(array.shape), here  # memory that nobody writes to is not taken
+                here[rows] = some
+            return power.xp.asarray(here)
+
+        self.base, self.reached = self.base.moved(left, move), self.reached.moved(left, move)
+        for name in ("highpoint_raw", "highpoint_follower", "noisy"):
+            setattr(self, name, move(getattr(self, name), left))
+        for name in ("highpoint_demand", "solution"):  # parts of results
+            setattr(self, name, move(getattr(self, name), None))
+        self.asked[:], self.power = False, power
 
     @property
     def waits_for_dispatch(self) -> Bools:

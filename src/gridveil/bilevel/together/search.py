@@ -64,9 +64,18 @@ class RowSearch(ABC):
     def run(self, hand_over: Callable[[Ints], None] = _nobody) -> None:
         """Go on until no row waits any more; ``hand_over`` is told of rows as soon as they are for somebody else."""
         rows = self.rows
+        self._run_here(hand_over)
+        while len(left := rows.under_way):
+            rows.move(rows.power.suited(len(left)))
+            self._xp = rows.power.xp
+            self._run_here(hand_over)
+
+    def _run_here(self, hand_over: Callable[[Ints], None]) -> None:
+        """Until another engine is for the rows that are left."""
+        rows = self.rows
         problems = rows.power.open(len(rows))
         with problems.attended():
-            while (rows.phase < Phase.FINISHED).any():
+            while len(rows.under_way) and rows.power.suited(len(rows.under_way)) is rows.power:
                 check_time()
                 before = rows.phase.copy()
                 self._turn(problems)

@@ -29,11 +29,10 @@ from gridveil.solvers.batch.engine import (
     RawOutput,
     RunOptions,
     batch_values,
-    converted,
     net_values,
     outputs,
 )
-from gridveil.solvers.batch.engine_gpu_stream import HOSTED_ROWS, GpuStream, HostedEngine, advance
+from gridveil.solvers.batch.engine_gpu_stream import GpuStream, advance
 from gridveil.solvers.batch.layout import filled
 from gridveil.solvers.batch.network import BatchNetwork
 from gridveil.solvers.batch.stream import EMPTY
@@ -188,17 +187,9 @@ class GpuEngine:
             for stream in streams:
                 stream.wait()
 
-    def suited(self, network: BatchNetwork, rows: int) -> GpuEngine | HostedEngine:
-        """Where the host keeps the state of few rows."""
-        return HostedEngine(self) if rows <= HOSTED_ROWS else self
-
-    def sent(self, given: RawInput) -> RawInput:
-        """Arrays of the host in the memory of the device."""
-        return converted(given, np.ndarray, self.xp.asarray)
-
-    def fetched(self, found: RawOutput) -> RawOutput:
-        """Arrays of the device in the memory of the host."""
-        return converted(found, self.xp.ndarray, self.xp.asnumpy)
+    def suited(self, network: BatchNetwork, rows: int) -> GpuEngine:
+        """Itself, for all that it is asked."""
+        return self
 
     def pinned(self, count: int) -> NDArray[np.int32]:
         """Numbers in memory of the host that the device can write while both work."""

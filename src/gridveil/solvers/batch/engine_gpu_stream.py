@@ -21,8 +21,6 @@ ENOUGH = 1 / 4
 """Share of the problems under way that have ended, from which on the host looks at them: it takes as long for one as for many."""
 LOOKS = 8
 """Looks at the device after which it does so all the same, once one has ended."""
-HOSTED_ROWS = 1000
-"""Rows up to which the host keeps their state itself: launching a kernel for each of its steps would take it longer."""
 JOINT_SHARE = 2
 """Part of the memory that joint problems leave to dispatches."""
 
@@ -30,12 +28,8 @@ JOINT_SHARE = 2
 class GpuStream:
     """Problems under way in slots of the device."""
 
-    def __init__(
-        self, engine: GpuEngine, network: BatchNetwork, rows: int, options: RunOptions, *, hosted: bool = False
-    ) -> None:
-        """``hosted``: whether arrays of the caller are NumPy's."""
+    def __init__(self, engine: GpuEngine, network: BatchNetwork, rows: int, options: RunOptions) -> None:
         self._engine, self._rows, xp = engine, RowCounts(rows), engine.xp
-        self._hosted = hosted
         self._arrays, self._dense = StreamArrays.empty(xp, network, rows), network.rows
         values = net_values(network, engine.tables(network), network.rows > 0, options)
         slots = min(rows, engine.fitting(values, 0) // (JOINT_SHARE if network.rows else 1))
@@ -65,7 +59,7 @@ class GpuStream:
     def put(self, rows: Ints, given: RawInput) -> None:
         """Begin problems; that they are there is said last."""
         xp = self._engine.xp
-        self._arrays.write(xp.asarray(rows), self._engine.sent(given) if self._hosted else given)
+        self._arrays.write(xp.asarray(rows), given)
         self._arrays.queue[xp.asarray(self._rows.begin(rows))] = xp.asarray(rows.astype(np.int32))
         self._arrays.made["counter"][PUT] = self._rows.put
 
@@ -75,8 +69,7 @@ class GpuStream:
 
     def take(self, rows: Ints) -> RawOutput:
         """What their problems came to."""
-        found = self._arrays.read(self._engine.xp.asarray(rows))
-        return self._engine.fetched(found) if self._hosted else found
+        return self._arrays.read(self._engine.xp.asarray(rows))
 
     def launch(self, rows_left: int) -> None:
         """Send a few rounds on their way, and after them a copy of what has ended; ``rows_left`` have not finished for good."""
@@ -109,33 +102,6 @@ class GpuStream:
         if lanes is not None:
             kernels = kernels_for(lanes, self._engine.bounds, self._dense)
             self._held, self._graph = self._engine.spread(self._held, self._net, kernels, EMPTY, least=slots), None
-
-
-class HostedEngine:
-    """Streams on a GPU for callers whose arrays are NumPy's; problems and answers travel."""
-
-    xp = np
-    state_bytes = 4 << 30
-
-    def __init__(self, device: GpuEngine) -> None:
-        self._device, self.name, self.send = device, device.name, device.send
-        self.advance, self.attending = device.advance, device.attending
-
-    def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
-        """Whether the device is."""
-        return self._device.is_short_of_memory(network, given)
-
-    def run(self, network: BatchNetwork, given: RawInput, options: RunOptions) -> RawOutput:
-        """Solve a batch on the device."""
-        return self._device.fetched(self._device.run(network, self._device.sent(given), options))
-
-    def suited(self, network: BatchNetwork, rows: int) -> HostedEngine:
-        """Itself."""
-        return self
-
-    def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> GpuStream:
-        """A stream on the device."""
-        return GpuStream(self._device, network, rows, options, hosted=True)
 
 
 def advance(streams: Sequence[GpuStream]) -> None:

@@ -59,7 +59,7 @@ class HybridEngine:
     def suited(self, network: BatchNetwork, rows: int) -> Engine:
         """The processor where its cores are through an iteration of all rows before the host has looked at the device's."""
         small = rows * network.grid.n_bus <= self._cores * STREAM_BUSES_PER_CORE
-        return self._small if small else self._large.suited(network, rows)
+        return self._small if small else self._large
 
     def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> Stream:
         """A stream on the GPU; see ``suited``."""

@@ -106,10 +106,18 @@ class DispatchStarts:
 class PowerRows:
     """Joint problems and dispatches of one power network in batches, every answer checked."""
 
-    def __init__(self, dispatches: BatchNetwork, joint: BatchNetwork, engine: Engine, box: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        dispatches: BatchNetwork,
+        joint: BatchNetwork,
+        engine: Engine,
+        box: dict[str, Any],
+        origin: PowerRows | None = None,
+    ) -> None:
+        """``origin`` has the engine that chose this one."""
         if not np.array_equal(dispatches.position, joint.position):
             raise InputError("the network is ordered differently for dispatches and joint tasks")
-        self.engine, self.n_d = engine, 2 * len(joint.grid.load_bus)
+        self._origin, self.engine, self.n_d = origin, engine, 2 * len(joint.grid.load_bus)
         self.joint = JointSolver(joint, engine)
         self.dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False)
         self._box, self._setting = box, solver_settings()
@@ -128,10 +136,11 @@ class PowerRows:
 
     def suited(self, count: int) -> PowerRows:
         """These problems on the engine that is for so many rows."""
-        engine = self.engine.suited(self._networks[True], count)
+        origin = self._origin or self
+        engine = origin.engine.suited(self._networks[True], count)
         if engine is self.engine:
             return self
-        return PowerRows(self._networks[True], self._networks[False], engine, self._box)
+        return PowerRows(self._networks[True], self._networks[False], engine, self._box, origin)
 
     def open(self, count: int) -> RowProblems:
         """Room for the problems of so many rows."""
