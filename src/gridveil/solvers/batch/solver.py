@@ -76,10 +76,18 @@ class BatchSolver:
         self._optimum: tuple[Array | None] | None = None
         self.timing = Timing(0.0, 0.0, 0.0, 0.0)
 
-    def dispatch(self, scenarios: Scenarios, *, keep: bool = True, starts: Starts | None = None) -> BatchAnswer:
+    @property
+    def xp(self) -> Any:
+        """The module of the arrays in the engine's memory."""
+        return self._engine.xp
+
+    def dispatch(
+        self, scenarios: Scenarios, *, keep: bool = True, starts: Starts | None = None, at_home: bool = True
+    ) -> BatchAnswer:
         """O(d) of every scenario; ``keep`` the points as well as the costs.
 
-        With ``starts`` every scenario is run once, as its start says, and nothing is tried after a failure.
+        With ``starts`` every scenario is run once, as its start says, and nothing is tried after a failure. Unless ``at_home``,
+        points stay in the engine's memory, and what fails is not left to the structured solver.
         """
         refuse_unfit(self.network, scenarios)
         xp, clock = self._engine.xp, Clock(self._engine)
@@ -94,7 +102,7 @@ class BatchSolver:
         residuals = self._check(scenarios, cost, raw.point)
         status = verdict(xp, raw.status, residuals)
         checked = clock.lap()
-        points = at_hand(xp, read_points(self.network, raw.point, xp)) if keep else None
+        points = read_points(self.network, raw.point, xp) if keep else None
         answer = BatchAnswer(
             cost=host(xp, cost),
             status=host(xp, status),
@@ -102,12 +110,12 @@ class BatchSolver:
             factorisations=host(xp, raw.factorisations),
             residuals=host(xp, residuals),
             by_cpu=np.zeros(len(scenarios), bool),
-            points=points,
+            points=at_hand(xp, points) if points is not None and at_home else points,
             feasible=None if starts is None else host(xp, raw.feasible).astype(bool),
             raw=None if starts is None else host(xp, raw.point),
         )
         self.timing = Timing(raw.seconds, sent + clock.lap(), checked, clock.total())
-        return answer if self._leftovers is None else self._leftovers.solve(scenarios, answer)
+        return self._leftovers.solve(scenarios, answer) if self._leftovers is not None and at_home else answer
 
     def checked_rows(self, demand: Array, raw: RawOutput) -> EngineAnswer:
         """Answers for rows of ``demand`` (B, 2 D) that stay in the engine's memory, as far as the check agrees."""
