@@ -21,7 +21,7 @@ from gridveil.core.errors import InputError
 from gridveil.core.graph import components
 from gridveil.sectors.power.arrays import structured_arrays
 from gridveil.sectors.registry import load_case, write_network
-from gridveil.service import data_set, data_set_shards
+from gridveil.service import data_set_here, data_set_shards
 from gridveil.service.data_set import make_data_set
 from gridveil.service.data_set_rules import load_rule, outage_states
 from gridveil.service.data_set_source import DataSetRequest
@@ -182,7 +182,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 def test_a_stopped_run_goes_on_and_ends_as_an_unbroken_one(released, tmp_path, monkeypatch):
     monkeypatch.setattr(data_set_shards, "SHARD_NUMBERS", 0)  # the smallest shards, of 200 scenarios
-    monkeypatch.setattr(data_set, "WRITERS", 1)
+    monkeypatch.setattr(data_set_here, "MOST_WRITERS", 1)
     request = DataSetRequest(source=str(released), scenarios=450, loads="lognormal:5%", retries=0)
     make_data_set(request, tmp_path / "whole", ENGINE)
 

@@ -6,9 +6,7 @@ whose demands are true it is not private at all, and every file says so.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +17,12 @@ from gridveil.core.choices import BatchEngine, TableLayout
 from gridveil.core.cluster import Cluster
 from gridveil.core.errors import InputError
 from gridveil.service.data_set_cluster import shards_on_workers
+from gridveil.service.data_set_here import shards_here
 from gridveil.service.data_set_rules import load_rule
 from gridveil.service.data_set_shards import Shards
 from gridveil.service.data_set_source import DataSetRequest
 
 METADATA_FILE = "metadata.yaml"
-WRITERS = 4
-"""Shards that are made into files while the next is solved."""
-
-Made = tuple[str, dict[str, int]]
-"""Who solved a shard, and its counts of solved and failed scenarios."""
 
 
 def make_data_set(
@@ -54,7 +48,7 @@ def make_data_set(
     counts: list[dict[str, int]] = list(known.values())
     engines: set[str] = set()
     for name, written in (
-        shards_here(shards, missing, engine) if cluster is None else shards_on_workers(cluster, shards, missing, engine)
+        _made_here(shards, missing, engine) if cluster is None else shards_on_workers(cluster, shards, missing, engine)
     ):
         engines.add(name)
         counts.append(written)
@@ -67,19 +61,11 @@ def make_data_set(
     return whole | {"engine": ", ".join(sorted(engines)) or None, "folder": str(shards.home)}
 
 
-def shards_here(shards: Shards, missing: Sequence[int], engine: BatchEngine) -> Iterator[Made]:
-    """Solve one shard after the other; files are written while the next one is solved."""
-    if not missing:
-        return
-    backend = shards.backend(engine)
-    waiting: deque[Future[dict[str, int]]] = deque()
-    with ThreadPoolExecutor(WRITERS) as writers:
-        for index in missing:
-            waiting.append(writers.submit(shards.write, index, shards.solved(index, backend)))
-            while len(waiting) > WRITERS:
-                yield backend.name, waiting.popleft().result()
-        while waiting:
-            yield backend.name, waiting.popleft().result()
+def _made_here(shards: Shards, missing: Sequence[int], engine: BatchEngine) -> Iterator[tuple[str, dict[str, int]]]:
+    """Who solved each shard, and its counts of solved and failed scenarios."""
+    if missing:
+        backend = shards.backend(engine)
+        yield from ((backend.name, counts) for counts in shards_here(shards, missing, backend))
 
 
 def _metadata(shards: Shards) -> dict[str, Any]:

@@ -67,4 +67,6 @@ def _make_shard(key: Key, index: int) -> tuple[str, dict[str, int]] | Failure:
 def _solve_and_write(ready: tuple[Shards, BatchBackend], index: int) -> tuple[str, dict[str, int]]:
     shards, backend = ready
     counts = shards.finished(index)  # another worker may have made it and died before it said so
-    return backend.name, counts if counts is not None else shards.write(index, shards.solved(index, backend))
+    if counts is None:
+        counts = shards.write(index, shards.solved(index, shards.scenarios(index), backend))
+    return backend.name, counts

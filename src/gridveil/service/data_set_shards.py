@@ -7,31 +7,33 @@ order, again after a stop, and by several machines that share a folder.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridveil.core.choices import BatchEngine, TableLayout
-from gridveil.core.threads import all_cores
 from gridveil.sectors.power.arrays import structured_arrays
+from gridveil.service.data_set_pglearn import pglearn_tables, solution_vectors
+from gridveil.service.data_set_retries import retried
 from gridveil.service.data_set_rules import Sampler, load_rule, sampler
-from gridveil.service.data_set_source import DataSetRequest, DataSetSource, open_source
-from gridveil.service.data_set_tables import Solved, gridfm_tables, pglearn_tables
+from gridveil.service.data_set_tables import Solved, gridfm_tables
 from gridveil.solvers.batch.backends import batch_backend
-from gridveil.solvers.batch.contract import BatchBackend
+from gridveil.solvers.batch.contract import BatchBackend, Scenarios
 from gridveil.solvers.batch.network import BatchNetwork, lower_network
+from gridveil.solvers.batch.solver import BatchSolver
+
+if TYPE_CHECKING:
+    from gridveil.service.data_set_source import DataSetRequest, DataSetSource
 
 NOT_PRIVATE_FOLDER = "not-private"
 PARTITION = 200
 """Scenarios per partition of gridfm-datakit's layout."""
-TABLE_ROWS = 256
-"""Scenarios that are made into a table at a time, by one thread."""
 SHARD_NUMBERS = 150_000_000
-"""Numbers of a shard, about: what is held in memory is a few times that."""
+"""Numbers that are computed for a shard, about; half of them are held until they are written."""
 
 STAGED = ".part-"
 """Beginning of the names of files that are not whole yet."""
@@ -53,6 +55,8 @@ class Shards:
     @classmethod
     def of(cls, request: DataSetRequest, folder: Path, size: int | None = None) -> Shards:
         """Read the network of a request; nothing is written. By default the ``size`` of shards is that of the network."""
+        from gridveil.service.data_set_source import open_source  # reads cases, which the shards themselves do not need
+
         source, rule = open_source(request), load_rule(request.loads)
         arrays = structured_arrays(source.network)
         lowered = lower_network(arrays)
@@ -76,9 +80,9 @@ class Shards:
         return -(-self.request.scenarios // self.size)
 
     def backend(self, engine: BatchEngine) -> BatchBackend:
-        """What solves the scenarios."""
+        """What solves the scenarios, but for those that are retried when a shard is written."""
         usual = (self.drawn.demand_p, self.drawn.demand_q) if self.drawn.loads.stays_near else None
-        return batch_backend(self.lowered, engine, retries=self.request.retries, usual=usual)
+        return batch_backend(self.lowered, engine, retries=0, usual=usual)
 
     def _failures(self, index: int) -> Path:
         return self.home / "failures" / f"part-{index:05d}.parquet"
@@ -91,27 +95,41 @@ class Shards:
         notes = pq.read_schema(path).metadata
         return {name: int(notes[name.encode()]) for name in ("solved", "failed")}
 
-    def solved(self, index: int, backend: BatchBackend) -> Solved:
-        """The scenarios of a shard with their answers."""
+    def scenarios(self, index: int) -> Scenarios:
+        """The scenarios of a shard."""
         begin = index * self.size
-        scenarios = self.drawn.rows(begin, min(begin + self.size, self.request.scenarios))
-        answer = backend.dispatch(scenarios)
-        return Solved(
-            network=self.source.network, lowered=self.lowered, first=begin, scenarios=scenarios, answer=answer
+        return self.drawn.rows(begin, min(begin + self.size, self.request.scenarios))
+
+    def solved(self, index: int, scenarios: Scenarios, backend: BatchBackend) -> Solved:
+        """The scenarios of a shard with their answers; of points no more is brought to the host than the layout has."""
+        pglearn = self.request.layout is TableLayout.PGLEARN
+        if pglearn and isinstance(backend, BatchSolver):
+            answer, xp = backend.dispatch(scenarios, at_home=False), backend.xp
+        else:
+            answer, xp = backend.dispatch(scenarios), np
+        made = Solved(
+            network=self.source.network,
+            lowered=self.lowered,
+            first=index * self.size,
+            scenarios=scenarios,
+            answer=answer,
         )
+        if not pglearn:
+            return made
+        good = np.flatnonzero(answer.converged)
+        vectors = solution_vectors(self.lowered, scenarios, made.points, good, xp)
+        return replace(made, answer=replace(answer, points=None), vectors=vectors)
 
     def write(self, index: int, solved: Solved) -> dict[str, int]:
         """Write a shard; return the counts of solved and failed scenarios."""
-        answer, begin = solved.answer, solved.first
+        solved = retried(solved, self.request.retries)
         if self.request.layout is TableLayout.PGLEARN:
-            with ThreadPoolExecutor(all_cores()) as pool:  # NumPy computes without the interpreter lock
-                tables = list(pool.map(pglearn_tables, solved.parts(TABLE_ROWS)))
-            for name, parts in zip(("solved", "unsolved"), zip(*tables, strict=True), strict=True):
-                self._put(self.home / name / f"part-{index:05d}.parquet", pa.concat_tables(parts), {})
+            for name, table in zip(("solved", "unsolved"), pglearn_tables(solved), strict=True):
+                self._put(self.home / name / f"part-{index:05d}.parquet", table, {})
         else:
             self._put_partitions(gridfm_tables(solved))
-        failures = answer.failures()
-        failures["scenario"] = failures["scenario"] + begin
+        answer, failures = solved.answer, solved.answer.failures()
+        failures["scenario"] = failures["scenario"] + solved.first
         found = {"solved": int(answer.converged.sum()), "failed": len(failures["scenario"])}
         self._put(self._failures(index), pa.table(failures), {name: str(count) for name, count in found.items()})
         return found

@@ -1,13 +1,12 @@
-"""Scenarios with their solutions as Arrow tables, in the layouts of PGLearn and of gridfm-datakit.
+"""Scenarios with their solutions, and as the Arrow tables of gridfm-datakit.
 
-Column names and units are those of the two projects (docs/guides/data-sets.md). Buses, branches, generators and loads stand in
-the order of the network's energised part. Signs of multipliers are JuMP's: of ≥ positive, of ≤ negative, of an equation the
-derivative of the cost by its right-hand side.
+Column names and units are those of that project (docs/guides/data-sets.md). Buses, branches, generators and loads stand in the
+order of the network's energised part.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gridveil.solvers.batch.check import bound_multipliers
-from gridveil.solvers.batch.contract import BatchAnswer, BatchStatus, Points, Scenarios
+from gridveil.solvers.batch.contract import BatchAnswer, Points, Scenarios
 from gridveil.solvers.batch.lowering import gen_on
 from gridveil.solvers.batch.network import BatchNetwork
 
@@ -24,16 +22,6 @@ if TYPE_CHECKING:
     from gridveil.sectors.power.network import PowerNetwork
 
 Floats = NDArray[np.float64]
-
-# Words of MathOptInterface, which PGLearn's columns use.
-_TERMINATION = {
-    BatchStatus.CONVERGED: "LOCALLY_SOLVED",
-    BatchStatus.ITERATION_LIMIT: "ITERATION_LIMIT",
-    BatchStatus.STALLED: "SLOW_PROGRESS",
-    BatchStatus.NO_STEP: "SLOW_PROGRESS",
-    BatchStatus.UNBALANCED: "LOCALLY_INFEASIBLE",
-    BatchStatus.INFEASIBLE: "LOCALLY_INFEASIBLE",
-}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,19 +33,9 @@ class Solved:
     first: int
     scenarios: Scenarios
     answer: BatchAnswer
-
-    def parts(self, size: int) -> list[Solved]:
-        """The same scenarios in pieces that fit into a processor's cache."""
-        pieces = [slice(begin, begin + size) for begin in range(0, len(self.scenarios), size)]
-        return [
-            replace(
-                self,
-                first=self.first + piece.start,
-                scenarios=self.scenarios.rows(piece),
-                answer=self.answer.rows(piece),
-            )
-            for piece in pieces
-        ]
+    """With points only if a layout is made of them."""
+    vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    """PGLearn's columns of the solved scenarios, if these are wanted instead."""
 
     @property
     def points(self) -> Points:
@@ -89,77 +67,6 @@ class Solved:
         from_end = at_from * np.conj(grid.y_ff * at_from + grid.y_ft * at_to)
         to_end = at_to * np.conj(grid.y_tf * at_from + grid.y_tt * at_to)
         return from_end * self.branch_on, to_end * self.branch_on
-
-
-def pglearn_tables(solved: Solved) -> tuple[pa.Table, pa.Table]:
-    """Solved scenarios with inputs, primal and dual solutions; and those without a solution, inputs alone."""
-    good = solved.answer.converged
-    inputs = _pglearn_inputs(solved)
-    return _table(inputs | _pglearn_solutions(solved), good), _table(inputs | _pglearn_meta(solved), ~good)
-
-
-def _pglearn_inputs(solved: Solved) -> dict[str, Any]:
-    scenarios = solved.scenarios
-    return {
-        "input/pd": scenarios.demand_p,
-        "input/qd": scenarios.demand_q,
-        "input/gen_status": solved.gen_on,
-        "input/branch_status": solved.branch_on,
-        "input/seed": solved.first + np.arange(len(scenarios)),
-    }
-
-
-def _pglearn_meta(solved: Solved) -> dict[str, Any]:
-    answer = solved.answer
-    codes = [BatchStatus(code) for code in answer.status.tolist()]
-    found = np.array(["FEASIBLE_POINT" if code is BatchStatus.CONVERGED else "NO_SOLUTION" for code in codes])
-    return {
-        "ACOPF/meta/seed": solved.first + np.arange(len(codes)),
-        "ACOPF/meta/formulation": np.full(len(codes), "ACOPF"),
-        "ACOPF/meta/primal_objective_value": answer.cost,
-        "ACOPF/meta/primal_status": found,
-        "ACOPF/meta/dual_status": found,
-        "ACOPF/meta/termination_status": np.array([_TERMINATION.get(code, "NUMERICAL_ERROR") for code in codes]),
-        "gridveil/status": np.array([code.name for code in codes]),
-        "gridveil/iterations": answer.iterations,
-        "gridveil/residual": answer.residuals.max(axis=1),
-        "gridveil/by_cpu": answer.by_cpu,
-    }
-
-
-def _pglearn_solutions(solved: Solved) -> dict[str, Any]:
-    points, grid = solved.points, solved.lowered.grid
-    from_end, to_end = solved.flows
-    by_magnitude, by_p, by_q = bound_multipliers(grid, solved.gen_on, solved.scenarios, points)
-    nothing = np.zeros_like(points.flow_from)
-    price = points.price_p + 1j * points.price_q
-    ohm_from = solved.branch_on * -(price[:, grid.branch_from] + 2.0 * points.flow_from * from_end)
-    ohm_to = solved.branch_on * -(price[:, grid.branch_to] + 2.0 * points.flow_to * to_end)
-    primal = {"vm": points.vm, "va": points.va, "pg": points.pg, "qg": points.qg}
-    primal |= {"pf": from_end.real, "pt": to_end.real, "qf": from_end.imag, "qt": to_end.imag}
-    dual = {"kcl_p": points.price_p, "kcl_q": points.price_q, "vm": by_magnitude, "pg": by_p, "qg": by_q}
-    dual |= {"ohm_pf": ohm_from.real, "ohm_pt": ohm_to.real, "ohm_qf": ohm_from.imag, "ohm_qt": ohm_to.imag}
-    dual |= dict.fromkeys(("pf", "pt", "qf", "qt"), nothing)
-    dual |= {"va_diff": points.angle_below - points.angle_above, "sm_fr": -points.flow_from, "sm_to": -points.flow_to}
-    return {
-        **{f"ACOPF/primal/{name}": array for name, array in primal.items()},
-        **{f"ACOPF/dual/{name}": array for name, array in dual.items()},
-        "ACOPF/dual/slack_bus": np.zeros(len(points.vm), np.float32),
-        **_pglearn_meta(solved),
-    }
-
-
-def _table(columns: dict[str, Any], rows: NDArray[np.bool_]) -> pa.Table:
-    """Vectors become fixed-size lists, of float32 or bool."""
-    return pa.table({name: _column(array[rows]) for name, array in columns.items()})
-
-
-def _column(array: NDArray[Any]) -> pa.Array:
-    if array.ndim == 1:
-        return pa.array(array)
-    flat = array.reshape(-1)
-    values = pa.array(flat if flat.dtype == bool else flat.astype(np.float32))
-    return pa.FixedSizeListArray.from_arrays(values, array.shape[1])
 
 
 def gridfm_tables(solved: Solved) -> dict[str, pa.Table]:
