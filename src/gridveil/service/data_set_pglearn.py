@@ -57,7 +57,9 @@ def solution_vectors(network: BatchNetwork, scenarios: Scenarios, points: Points
     """Primal and dual solutions of the scenarios ``good`` (S,), whose points are in the memory of ``xp``."""
     size = max(1, (HOST_CHUNK if xp is np else CHECK_CHUNK) // network.grid.n_bus)
     made = {name: xp.empty((len(good), _width(network, name)), np.float32) for name in _computed()}
-    states = replace(scenarios, demand_p=scenarios.demand_p[:, :0], demand_q=scenarios.demand_q[:, :0])  # no need to copy
+    states = replace(
+        scenarios, demand_p=scenarios.demand_p[:, :0], demand_q=scenarios.demand_q[:, :0]
+    )  # no need to copy
 
     def compute(begin: int) -> None:
         rows = good[begin : begin + size]
