@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 NOT_PRIVATE_FOLDER = "not-private"
 PARTITION = 200
 """Scenarios per partition of gridfm-datakit's layout."""
-SHARD_NUMBERS = 150_000_000
-"""Numbers that are computed for a shard, about; half of them are held until they are written."""
+SHARD_NUMBERS = 300_000_000
+"""Numbers that are computed for a shard, about, by which a GPU is busy; half of them are held until they are written."""
 
 STAGED = ".part-"
 """Beginning of the names of files that are not whole yet."""
