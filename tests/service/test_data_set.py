@@ -123,6 +123,8 @@ def test_pglearn_columns_satisfy_the_optimality_conditions_of_pglearns_own_model
         scale = np.abs(row["dual/kcl_p"]).max()
         assert (price + row["dual/pg"])[generating] == pytest.approx(slope[generating], abs=1e-4 * scale)
         assert (row["dual/kcl_q"][a.gen_bus] + row["dual/qg"])[generating] == pytest.approx(0.0, abs=1e-4 * scale)
+        for name, taking_part in (("pg", generating), ("qg", generating), ("ohm_pf", on), ("ohm_qt", on)):
+            assert not row[f"dual/{name}"][~taking_part].any(), name
         for name, bus, limit in (("pf", fr, "sm_fr"), ("qf", fr, "sm_fr"), ("pt", to, "sm_to"), ("qt", to, "sm_to")):
             kcl = row["dual/kcl_p" if name[0] == "p" else "dual/kcl_q"][bus]
             total = -kcl - row[f"dual/ohm_{name}"] + 2 * row[f"primal/{name}"] * row[f"dual/{limit}"]

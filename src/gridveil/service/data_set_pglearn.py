@@ -66,7 +66,7 @@ def solution_vectors(network: BatchNetwork, scenarios: Scenarios, points: Points
         at = xp.asarray(rows)
         some = replace(points, **{f.name: getattr(points, f.name)[at] for f in fields(points)})
         for name, part in _vectors(network, states.rows(rows), some, xp).items():
-            made[name][begin : begin + size] = part.astype(np.float32)
+            made[name][begin : begin + size] = part
 
     _for_each(compute, range(0, len(good), size), all_cores() if xp is np else 1)
     return {name: host(xp, array) for name, array in made.items()}
