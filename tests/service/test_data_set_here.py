@@ -15,7 +15,7 @@ import pytest
 from device_arrays import DeviceArray, DeviceEngine
 from gridveil.core.choices import BatchEngine, Outages, TableLayout
 from gridveil.core.errors import InputError
-from gridveil.service import data_set_here, data_set_pglearn, data_set_shards
+from gridveil.service import data_set_here, data_set_pglearn, data_set_rules, data_set_shards
 from gridveil.service.data_set import make_data_set
 from gridveil.service.data_set_here import shards_here, writers
 from gridveil.service.data_set_pglearn import solution_vectors
@@ -123,6 +123,22 @@ def test_what_goes_wrong_in_another_thread_is_raised(step):
     with pytest.raises(InputError, match=f"no {step}"):
         list(shards_here(shards, range(30), None))
     assert len(shards.events) < 30
+
+
+@pytest.mark.parametrize("loads", ["lognormal:5%", "profile"])
+def test_scenarios_do_not_depend_on_how_many_are_drawn_at_once(loads, tmp_path, monkeypatch):
+    if loads == "profile":
+        (tmp_path / "profile.csv").write_text("1.0\n0.9\n1.1\n")
+        loads = f"profile:{tmp_path / 'profile.csv'}"
+    drawn = Shards.of(request_of(loads=loads), tmp_path).drawn
+    whole = drawn.rows(5, 60)
+    monkeypatch.setattr(data_set_rules, "DRAWN_AT_ONCE", 4 * len(drawn.demand_p))
+    pieces = drawn.rows(5, 60)
+    for name in ("demand_p", "demand_q", "branch_out", "gen_out"):
+        assert np.array_equal(getattr(pieces, name), getattr(whole, name)), name
+    factor = drawn.loads.factors(drawn.seed, 5, 60, len(drawn.demand_p))
+    assert np.array_equal(whole.demand_p, factor * drawn.demand_p)
+    assert np.array_equal(whole.demand_q, factor * drawn.demand_q)
 
 
 @pytest.mark.usefixtures("small_shards")
