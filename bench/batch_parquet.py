@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import time
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(".gpu-data"))
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
+    os.environ.setdefault("GRIDVEIL_CACHE", str(given.out / "kernels"))  # the usual place needs a package
     path = given.data / f"{given.case}.npz"
     first = opened(path, given.scenarios, given.out / "first")
     backend = first.backend(BatchEngine(given.engine))
