@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from gridveil.core.threads import all_cores
 from gridveil.service.data_set_tables import Solved
-from gridveil.solvers.batch.check import _Answers
+from gridveil.solvers.batch.check import Answers
 from gridveil.solvers.batch.contract import BatchStatus, Points, Scenarios
 from gridveil.solvers.batch.lowering import gen_on
 from gridveil.solvers.batch.network import BatchNetwork
-from gridveil.solvers.batch.solver import CHECK_CHUNK, host
+from gridveil.solvers.batch.solver import CHECK_CHUNK, HOST_CHUNK, host
 
 Array = Any
 """An array of NumPy or CuPy, (B, …)."""
@@ -38,9 +38,6 @@ ALWAYS_ZERO = tuple(f"ACOPF/dual/{name}" for name in ("pf", "pt", "qf", "qt"))
 """Multipliers of limits that follow from others."""
 _OF_BUSES = ("vm", "va", "kcl_p", "kcl_q")
 _OF_GENERATORS = ("pg", "qg")
-
-HOST_CHUNK = 15_000
-"""Bus voltages that a thread takes at a time: what is computed from them fits into a processor's cache."""
 
 # Words of MathOptInterface, which PGLearn's columns use.
 _TERMINATION = {
@@ -96,7 +93,7 @@ def _vectors(network: BatchNetwork, scenarios: Scenarios, points: Points, xp: An
     """The columns of solutions in the memory of ``xp``; of the scenarios all but the demands."""
     grid = network.grid
     on = xp.asarray(gen_on(network, scenarios))
-    found = _Answers(grid, on, scenarios, points, xp)
+    found = Answers(grid, on, scenarios, points, xp)
     n_branch, net = len(grid.branch_from), found.net
     price = points.price_p + 1j * points.price_q
     flow = xp.concatenate([points.flow_from, points.flow_to], axis=1)

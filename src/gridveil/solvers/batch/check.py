@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridveil.solvers.batch.contract import JointPoints, JointTasks, Points, Scenarios
 from gridveil.solvers.batch.layout import solver_settings
@@ -26,26 +25,10 @@ def check_batch(grid: PlainGrid, on: Array, scenarios: Scenarios, cost: Array, p
 
     ``on`` (B, G) are the generators that take part (``lowering.gen_on``), ``cost`` (B,) the stated costs in $/h.
     """
-    case = _Answers(grid, on, scenarios, points, xp)
+    case = Answers(grid, on, scenarios, points, xp)
     primal = xp.maximum(case.infeasibility(), case.misstated(cost))
     dual, scale = case.stationarity()
     return xp.stack([primal, dual / scale, case.products() / scale], axis=1)
-
-
-def bound_multipliers(
-    grid: PlainGrid, on: Array, scenarios: Scenarios, points: Points
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Multipliers of the bounds on magnitudes (B, N), active and reactive generation (B, G): what stationarity leaves over.
-
-    Each is that of the lower bound less that of the upper one, in $/h per unit.
-    """
-    case = _Answers(grid, on, scenarios, points, np)
-    _, by_magnitude = case.voltage_gradient()
-    _, slope_low, slope_high = case.slopes
-    price_p, price_q = points.price_p[:, grid.gen_bus], points.price_q[:, grid.gen_bus]
-    # At a corner of the cost the slope is the one next to the price.
-    by_p = np.maximum(slope_low - price_p, 0.0) + np.minimum(slope_high - price_p, 0.0)
-    return by_magnitude, on * by_p, on * -price_q
 
 
 def check_joint(grid: PlainGrid, tasks: JointTasks, cost: Array, points: JointPoints, xp: Any = np) -> Array:
@@ -91,7 +74,7 @@ class _Constants:
 _constants = lru_cache(maxsize=32)(_Constants)
 
 
-class _Answers:
+class Answers:
     """The scenarios with their answers; every term is (B, elements)."""
 
     def __init__(self, grid: PlainGrid, on: Array, scenarios: Scenarios, points: Points, xp: Any) -> None:
@@ -236,7 +219,7 @@ class _Answers:
         return _largest(xp, *(xp.abs(one * xp.where(xp.isfinite(room), room, 1.0)) for one, room in pairs))
 
 
-class _Joint(_Answers):
+class _Joint(Answers):
     """Joint tasks with their answers: demands are variables, cost and ball or cut are dense rows."""
 
     def __init__(self, grid: PlainGrid, tasks: JointTasks, cost: Array, points: JointPoints, xp: Any) -> None:

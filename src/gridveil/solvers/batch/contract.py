@@ -100,7 +100,7 @@ class Points:
     """(B, L) of |S|² ≤ rate²."""
     angle_above: Floats
     angle_below: Floats
-    """(B, L) of the angle across a branch; those of simple bounds follow from the rest (``check.bound_multipliers``)."""
+    """(B, L) of the angle across a branch; those of simple bounds follow from the rest."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

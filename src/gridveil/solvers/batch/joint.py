@@ -14,7 +14,7 @@ from gridveil.solvers.batch.check import check_joint
 from gridveil.solvers.batch.contract import BatchAnswer, JointPoints, JointTasks
 from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import UNBOUNDED, solver_settings
-from gridveil.solvers.batch.lowering import read_points
+from gridveil.solvers.batch.lowering import places, read_points
 from gridveil.solvers.batch.network import BatchNetwork, relaxed_bounds
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
 from gridveil.solvers.batch.solver import CHECK_CHUNK, SMALL_CHECK, at_hand, contiguous, host, verdict
@@ -64,13 +64,12 @@ def lower_tasks(network: BatchNetwork, tasks: JointTasks, xp: Any = np) -> Lower
     """Lower joint tasks as ``structured.tasks.lower_task`` lowers one; ``xp`` is the array module that the tasks are of."""
     setting = solver_settings()
     count, n = len(tasks), network.n_local
-    n_generation, n_load = len(network.segment_gen) + len(network.grid.gen_bus), len(network.grid.load_bus)
-    at = np.empty(n, np.int64)
-    at[network.local_of] = np.arange(n)
-    demand = xp.asarray(at[n_generation:])
+    n_load = len(network.grid.load_bus)
+    there = places(network, xp)
+    demand = there.demand
     target = xp.concatenate([tasks.target_p, tasks.target_q], axis=1)
     table = xp.zeros((count, 5, n))
-    table[:, :2] = xp.asarray(network.tables["local"].reshape(n, 4)[:, :2].T)
+    table[:, :2] = there.bounds
     table[:, 0, demand], table[:, 1, demand] = _deviation_bounds(tasks, target, xp)
     rows = xp.tile(xp.asarray([UNBOUNDED, -UNBOUNDED, UNBOUNDED, -UNBOUNDED, 0.0]), (count, 1))
     scale, row_scale = xp.ones(count), xp.ones((count, 2))
@@ -213,9 +212,7 @@ def _joint_points(
 ) -> JointPoints:
     plain = read_points(network, raw, xp, scale[:, None])
     n_bus, n, n_load = network.grid.n_bus, network.n_local, len(network.grid.load_bus)
-    at = np.empty(n, np.int64)
-    at[network.local_of] = np.arange(n)
-    away = raw[:, 4 * n_bus : 4 * n_bus + n][:, xp.asarray(at[n - 2 * n_load :])]
+    away = raw[:, 4 * n_bus : 4 * n_bus + n][:, places(network, xp).demand]
     limit = raw[:, raw.shape[1] - 4 :]
     prices = xp.stack([limit[:, 0] - limit[:, 1], limit[:, 2] - limit[:, 3]], axis=1)
     return JointPoints(

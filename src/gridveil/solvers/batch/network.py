@@ -106,6 +106,13 @@ class BatchNetwork:
         """Dense rows of its tasks: none if demands are given."""
         return MOST_ROWS if self.n_local > len(self.segment_gen) + len(self.grid.gen_bus) else 0
 
+    @cached_property
+    def place_of_local(self) -> Ints:
+        """(n,) where the kernels have each local variable."""
+        at = np.empty(self.n_local, np.int64)
+        at[self.local_of] = np.arange(self.n_local)
+        return at
+
     def sizes(self, varied: bool, lean: bool = False) -> dict[str, int]:
         """Sizes and offsets of ``Net``; ``varied`` if scenarios bring their own bounds and costs, ``lean`` see layout.py."""
         table, grid = self.tables, self.grid

@@ -123,9 +123,8 @@ class PowerRows:
         self._box, self._setting = box, solver_settings()
         self._networks = {True: dispatches, False: joint}
         self.n_joint, self.n_dispatch = (net.sizes(False)["n_point"] for net in (joint, dispatches))
-        at = np.empty(joint.n_local, np.int64)
-        at[joint.local_of] = np.arange(joint.n_local)
-        self._generation = at[dispatches.local_of]  # where the variables of a dispatch stand in a joint point
+        # Where the variables of a dispatch stand in a joint point.
+        self._generation = engine.xp.asarray(joint.place_of_local[dispatches.local_of])
         linear = np.abs(dispatches.tables["local"].reshape(-1, 4)[:, 3]).max(initial=0.0)
         self._steepest = float(max(linear / dispatches.objective_scale, 1.0))
 
@@ -248,8 +247,7 @@ class PowerRows:
     def _as_dispatch(self, raw: Array) -> Array:
         """Joint points as points of a dispatch: without demands and dense rows."""
         xp, joint, n_bus = self.xp, self._networks[False], self._networks[False].grid.n_bus
-        own = xp.asarray(self._generation)
-        local = [raw[:, 4 * n_bus + k * joint.n_local + own] for k in range(3)]
+        local = [raw[:, 4 * n_bus + k * joint.n_local + self._generation] for k in range(3)]
         return xp.concatenate([raw[:, : 4 * n_bus], *local, raw[:, 4 * n_bus + 3 * joint.n_local : -4]], axis=1)
 
     def program_x(self, raw: Array) -> Floats:

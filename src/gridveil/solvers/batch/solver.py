@@ -18,6 +18,7 @@ from gridveil.solvers.batch.lowering import (
     gen_on,
     local_table,
     outage_table,
+    places,
     read_points,
     refuse_unfit,
 )
@@ -32,6 +33,9 @@ Batch = TypeVar("Batch", Points, JointPoints, Scenarios, JointTasks)
 
 CHECK_CHUNK = 2_000_000
 """Bus voltages checked at a time: what the check holds is some hundred bytes for each."""
+
+HOST_CHUNK = 15_000
+"""Bus voltages checked at a time by NumPy: what is computed from them fits into a processor's cache."""
 
 Demands = tuple[NDArray[np.float64], NDArray[np.float64]]
 """(D,) active and reactive power of each load site."""
@@ -123,7 +127,7 @@ class BatchSolver:
         scenarios = Scenarios(demand_p=demand[:, :half], demand_q=demand[:, half:])
         cost = raw.cost + float(self.network.constants.sum())
         status = verdict(xp, raw.status, self._check(scenarios, cost, raw.point))
-        at_load = xp.asarray(self.network.position[self.network.grid.load_bus])
+        at_load = places(self.network, xp).load_bus
         bus = raw.point[:, : 4 * self.network.grid.n_bus].reshape(len(demand), -1, 4)
         prices = xp.concatenate([bus[:, at_load, 2], bus[:, at_load, 3]], axis=1) / self.network.objective_scale
         return EngineAnswer.of(raw, cost, status, demand, prices)
@@ -142,7 +146,7 @@ class BatchSolver:
             demand_p=demand_p,
             demand_q=demand_q,
             rest=rest,
-            local=contiguous(xp, local_table(self.network, scenarios)),
+            local=contiguous(xp, local_table(self.network, scenarios, xp)),
             outage=contiguous(xp, outage_table(scenarios)),
         )
 
@@ -204,7 +208,7 @@ class BatchSolver:
         if xp is not device:
             scenarios, cost, point = at_hand(device, scenarios), host(device, cost), host(device, point)
         residuals = xp.empty((len(scenarios), 3))
-        chunk = max(1, CHECK_CHUNK // grid.n_bus)
+        chunk = max(1, (HOST_CHUNK if xp is np else CHECK_CHUNK) // grid.n_bus)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             for begin in range(0, len(scenarios), chunk):
                 rows = slice(begin, begin + chunk)
