@@ -73,7 +73,7 @@ class AutoSearch(PushSearch):
     def _polish(self, mine: Ints) -> None:
         """Cut again at the best point."""
         rows = self.rows
-        farther = rows.base.delta[mine] > (1 + self._settings.narrow) * rows.highpoint_delta[mine]
+        farther = rows.base.delta[mine] > (1 + self._settings.narrow) * rows.highpoint.delta[mine]
         more = farther & (rows.polishes[mine] < self._settings.most_polishes)
         rows.polishes[mine] += 1
         asked = more.copy()

@@ -37,7 +37,7 @@ class RootBrackets:
         """Start the searches of some rows: first a little nearer than the point in hand."""
         rows, settings = self._rows, self._settings
         self._low[mine] = np.sqrt(rows.lower[mine])
-        self._missing[mine] = rows.highpoint_cost[mine] - rows.band.lower[mine]
+        self._missing[mine] = rows.highpoint.cost[mine] - rows.band.lower[mine]
         self._before[mine] = rows.base.delta[mine]
         self._least[mine] = np.sqrt((1 + settings.narrow) * rows.lower[mine])
         self._first[mine] = self._root[mine] = np.sqrt((1 - settings.check) * rows.base.delta[mine])
@@ -75,7 +75,7 @@ class RootBrackets:
         told_no_nearer = ~halving & (upper == self._before[mine]) & (root >= self._first[mine])
         nothing = np.where(halving, SAME_POINT, 0.0)
         closed = rows.lower[mine] >= np.minimum((1 - settings.check) * upper, upper - nothing)
-        closed |= halving & (upper <= (1 + settings.narrow_bracket) * rows.highpoint_delta[mine])
+        closed |= halving & (upper <= (1 + settings.narrow_bracket) * rows.highpoint.delta[mine])
         self._over[mine] = told_no_nearer | self.halving.gain_nothing(mine) | closed
         self._guess(mine[~self._over[mine] & ~halving])
         going = mine[~self._over[mine] & halving]

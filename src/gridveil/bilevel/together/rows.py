@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -18,8 +17,6 @@ from gridveil.solvers.batch.solver import host
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Move = Callable[[Array, Ints | None], Array]
-"""Brings an array to the memory of another engine: some of its rows, or all."""
 
 
 class Phase(IntEnum):
@@ -105,55 +102,44 @@ class Bands:
         return (self.lower[rows] <= cost) & (cost <= self.upper[rows])
 
 
-@dataclass(frozen=True, eq=False)
 class EvaluatedRows:
     """A joint point of every row, and O at its demands: what ``EvaluatedPoint`` is to one release."""
 
-    raw: Array
-    row_scale: Array
-    """(n,) of the point's cut or ball, zero if it has none."""
-    scale: Array
-    """(n,) of the objective of its problem."""
-    demand: Array
-    prices: Array
-    follower: Array
-    """(n, n_point) where O at these demands ended."""
-    follower_demand: Array
-    kind: Ints
-    delta: Floats
-    joint_cost: Floats
-    proxy: Floats
-    cost: Floats
-
-    @classmethod
-    def empty(cls, power: PowerRows, n: int) -> EvaluatedRows:
+    def __init__(self, power: PowerRows, n: int) -> None:
         """Nothing known of any row."""
-        zeros = power.xp.zeros
-        return cls(
-            raw=zeros((n, power.n_joint)),
-            row_scale=zeros(n),
-            scale=power.xp.ones(n),
-            demand=zeros((n, power.n_d)),
-            prices=zeros((n, power.n_d)),
-            follower=zeros((n, power.n_dispatch)),
-            follower_demand=zeros((n, power.n_d)),
-            kind=np.full(n, int(Kind.NEAREST)),
-            **{name: np.full(n, np.nan) for name in ("delta", "joint_cost", "proxy", "cost")},
+        widths = [power.n_joint, power.n_dispatch, power.n_d, power.n_d, power.n_d, 1, 1]
+        ends = np.cumsum(widths).tolist()
+        self._all = power.xp.zeros((n, ends[-1]))
+        """All of a row together, so that it is copied at once; what follows are its columns."""
+        self.raw, self.follower, self.demand, self.prices, self.follower_demand = (
+            self._all[:, end - width : end] for end, width in zip(ends[:5], widths[:5], strict=True)
         )
-
-    def moved(self, left: Ints, move: Move) -> EvaluatedRows:
-        """The same in the memory of another engine, of points those that are left; demands of all rows."""
-        mine = {one.name: getattr(self, one.name) for one in fields(self)}
-        there = {name: array if isinstance(array, np.ndarray) else move(array, left) for name, array in mine.items()}
-        return replace(self, **(there | {"demand": move(self.demand, None)}))
+        self.row_scale, self.scale = self._all[:, -2], self._all[:, -1]
+        """(n,) of the point's cut or ball, zero if it has none; of the objective of its problem."""
+        self.scale[:] = 1.0
+        self.kind = np.full(n, int(Kind.NEAREST))
+        self.delta, self.joint_cost, self.proxy, self.cost = (np.full(n, np.nan) for _ in range(4))
 
     def take(self, other: EvaluatedRows, rows: Ints, xp: Any) -> None:
         """The points of another for some rows."""
+        if not len(rows):
+            return
         there = xp.asarray(rows)
-        for one in fields(self):
-            mine = getattr(self, one.name)
-            chosen = rows if isinstance(mine, np.ndarray) else there
-            mine[chosen] = getattr(other, one.name)[chosen]
+        self._all[there] = other._all[there]
+        for name in _NUMBERS:
+            getattr(self, name)[rows] = getattr(other, name)[rows]
+
+    def moved(self, power: PowerRows, left: Ints, xp: Any) -> EvaluatedRows:
+        """The same in the memory of another engine, of points those that are left, and demands of all rows."""
+        new, there = EvaluatedRows(power, len(self.kind)), power.xp.asarray
+        new._all[there(left)] = there(host(xp, self._all[xp.asarray(left)]))
+        new.demand[:] = there(host(xp, self.demand))
+        for name in _NUMBERS:
+            setattr(new, name, getattr(self, name))
+        return new
+
+
+_NUMBERS = ("kind", "delta", "joint_cost", "proxy", "cost")
 
 
 class AutoRows:
@@ -164,7 +150,7 @@ class AutoRows:
         n = len(noisy)
         self.power, self.noisy, self.target = power, noisy, target
         self.joint_band, self.band = target.shrunk(JOINT_MARGIN), target.shrunk(ACCEPTANCE_MARGIN)
-        self.base, self.reached = EvaluatedRows.empty(power, n), EvaluatedRows.empty(power, n)
+        self.base, self.reached, self.highpoint = (EvaluatedRows(power, n) for _ in range(3))
         self.phase, self.doing = np.full(n, int(Phase.JOINT)), np.full(n, int(Doing.HIGHPOINT))
         self.attempt = np.full(n, int(StartRank.COLD))
         """Which of its starts the problem under way is at."""
@@ -185,9 +171,6 @@ class AutoRows:
         """Of the cut under way: the cost that it asks for, and the length of the prices at the base."""
         self.radius, self.lower = np.full(n, np.nan), np.zeros(n)
         """δ of the push under way, and below which there is nothing in the band, as far as O↑ tells."""
-        self.highpoint_delta, self.highpoint_cost = np.full(n, np.nan), np.full(n, np.nan)
-        sizes = (power.n_d, power.n_joint, power.n_dispatch)
-        self.highpoint_demand, self.highpoint_raw, self.highpoint_follower = (power.xp.zeros((n, k)) for k in sizes)
         self.cost, self.solution = np.full(n, np.nan), power.xp.zeros((n, power.n_dispatch))
         """O(d*), verified, and where it ended."""
         self.handed_over = np.full(n, int(HandOver.NONE))
@@ -202,20 +185,10 @@ class AutoRows:
 
     def move(self, power: PowerRows) -> None:
         """Go on with another engine; problems under way are begun again there."""
-        left, old = self.under_way, self.power.xp
-
-        def move(array: Array, rows: Ints | None) -> Array:
-            here = host(old, array if rows is None else array[old.asarray(rows)])
-            if rows is not None:
-                here, some = np.zeros(array.shape), here  # memory that nobody writes to is not taken
-                here[rows] = some
-            return power.xp.asarray(here)
-
-        self.base, self.reached = self.base.moved(left, move), self.reached.moved(left, move)
-        for name in ("highpoint_raw", "highpoint_follower", "noisy"):
-            setattr(self, name, move(getattr(self, name), left))
-        for name in ("highpoint_demand", "solution"):  # parts of results
-            setattr(self, name, move(getattr(self, name), None))
+        left, old, new = self.under_way, self.power.xp, power.xp
+        for name in ("base", "reached", "highpoint"):
+            setattr(self, name, getattr(self, name).moved(power, left, old))
+        self.noisy, self.solution = (new.asarray(host(old, array)) for array in (self.noisy, self.solution))
         self.asked[:], self.power = False, power
 
     @property
@@ -230,4 +203,4 @@ class AutoRows:
 
 def bytes_per_row(power: PowerRows) -> int:
     """Memory that the state of a release takes."""
-    return 8 * (3 * power.n_joint + 4 * power.n_dispatch + 8 * power.n_d)
+    return 8 * (3 * power.n_joint + 4 * power.n_dispatch + 10 * power.n_d)

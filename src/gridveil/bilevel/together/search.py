@@ -184,7 +184,7 @@ class RowSearch(ABC):
         to, there = xp.asarray(other), xp.asarray(waiting[other])
         raw[to], scale[to] = rows.reached.raw[there], rows.reached.row_scale[there]
         other = np.flatnonzero(rows.start_at[waiting] == StartAt.HIGHPOINT)
-        raw[xp.asarray(other)] = rows.highpoint_raw[xp.asarray(waiting[other])]
+        raw[xp.asarray(other)] = rows.highpoint.raw[xp.asarray(waiting[other])]
         return JointStarts(raw=raw, row_scale=scale, kind=self._start_kind(waiting), attempt=rows.attempt[waiting])
 
     def _move_to_noisy(self, mine: Ints) -> None:
@@ -258,11 +258,10 @@ class RowSearch(ABC):
         self.decide(mine, doing)
 
     def _keep_highpoint(self, mine: Ints) -> None:
-        rows, at = self.rows, self._xp.asarray(mine)
-        rows.highpoint_delta[mine] = rows.lower[mine] = rows.reached.delta[mine]
-        rows.highpoint_cost[mine], rows.highpoint_demand[at] = rows.reached.cost[mine], rows.reached.demand[at]
-        rows.highpoint_raw[at], rows.highpoint_follower[at] = rows.reached.raw[at], rows.reached.follower[at]
-        rows.base.take(rows.reached, mine, self._xp)
+        rows = self.rows
+        rows.lower[mine] = rows.reached.delta[mine]
+        for points in (rows.highpoint, rows.base):
+            points.take(rows.reached, mine, self._xp)
 
     def _after_fresh(self, mine: Ints, solved: Bools, cost: Floats, raw: Array) -> None:
         """Finish rows whose best point is still in the band: O there is the lower of what was known and what was found."""
