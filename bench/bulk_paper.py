@@ -173,10 +173,11 @@ def main() -> None:
     parser.add_argument(
         "--worth", type=int, default=GPU_WORTH, help="buses of all releases from which on a GPU is for them"
     )
+    parser.add_argument("--turn", type=float, default=TURN, help="seconds after which a thread lets another have Python")
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    sys.setswitchinterval(TURN)
+    sys.setswitchinterval(given.turn)
     study = Study(given.data, given.seeds, given.worth)
     for run in range(given.runs):
         line = {"run": run, "workers": given.workers, "worth": given.worth, **study.run(given.workers)}
