@@ -231,6 +231,10 @@ def _where_time_went(parts: list[ReleasedRows]) -> dict[str, Any]:
         "turns": len(turns),
         "waiting_seconds": sum(turn.waiting for turn in turns),
         "iterations": sum(turn.iterations for turn in turns),
+        "each": [
+            f"{sum(turn.joint)}+{sum(turn.dispatches)}: waited {1e3 * turn.waiting:.0f} of {1e3 * turn.seconds:.0f} ms"
+            for turn in turns
+        ],
         "problems": dict(zip(PROBLEMS, [*joint.tolist(), *dispatches.tolist()], strict=True)),
     }
 

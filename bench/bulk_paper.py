@@ -1,18 +1,19 @@
 """All power releases of the paper at once: networks side by side on a GPU, small ones and what is handed over on all cores.
 
     python bench/bulk.py export paper --from FOLDER --references 50 --data .gpu-data
-    python bench/bulk_paper.py --data .gpu-data --workers 16 --out paper.jsonl
+    python bench/bulk_paper.py --data .gpu-data --settings 16x1x345000,16x1x345000 --out paper.jsonl
 
 What ``gridveil study run paper-power --engine gpu`` does between reading the networks and writing rows, on a machine with
 NumPy, CuPy and numba alone. Single releases have the structured solver, without Ipopt behind it. Time is counted from the moment at
-which the networks are read: worker processes start within it. Every run is made as often as asked for, since the first
-compiles kernels; the last counts.
+which the networks are read, by the process for batches too: worker processes start within it. Each setting is one run, and the
+first compiles kernels.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import pickle
 import sys
@@ -60,13 +61,46 @@ def single_release(backend: StructuredBackend, job: Job) -> float:
     return found.delta if found.verified else float("nan")
 
 
+def batches_in_a_process(connection: Any, folder: Path, seeds: int, turn: float) -> None:
+    """Make the releases of networks that are named, side by side, and say what comes of each."""
+    sys.setswitchinterval(turn)
+    study = Study(folder, seeds)
+    lock = threading.Lock()
+
+    def say(*what: Any) -> None:
+        with lock:
+            connection.send(what)
+
+    def together(name: str) -> None:
+        network, handed_over, turns = study.networks[name], [], []
+        given = (network.batches.rows, network.program, study.noisy[name], study.target[name])
+        for rows in release_together(*given, hand_over=lambda rows: [say(name, row, None) for row in rows.tolist()]):
+            for row in np.flatnonzero(rows.finished).tolist():
+                say(name, len(handed_over) + row, float(rows.delta[row]))
+            handed_over += rows.handed_over.tolist()
+            turns += rows.turns
+        why = {HandOver(why).name: n for why, n in Counter(handed_over).items() if why}
+        waiting, iterations = (sum(getattr(turn, what) for turn in turns) for what in ("waiting", "iterations"))
+        say(name, None, {"turns": len(turns), "waiting": waiting, "iterations": iterations, "handed_over": why})
+
+    connection.send(None)
+    while True:
+        threads = [threading.Thread(target=together, args=(name,)) for name in connection.recv()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        connection.send(None)
+
+
 class Study:
     """The releases of all networks, numbered one after the other."""
 
-    def __init__(self, folder: Path, seeds: int, worth: int) -> None:
-        self.folder, self.worth = folder, worth
+    def __init__(self, folder: Path, seeds: int) -> None:
+        self.folder, self.worth, self.seeds = folder, GPU_WORTH, seeds
+        self.children: list[Any] = []
         names = sorted(path.name.removesuffix("-releases.npz") for path in folder.glob("paper-*-releases.npz"))
-        engine = engine_for(BatchEngine.GPU)
+        engine = engine_for(BatchEngine.AUTO)
         assert engine is not None
         self.networks = {name: Network(name, folder, engine) for name in names}
         self.noisy: dict[str, Any] = {}
@@ -84,6 +118,17 @@ class Study:
             known[:, : given["delta"].shape[1]] = given["delta"][:, :seeds]
             self.reference.append(known.reshape(-1))
 
+    def start(self, processes: int, turn: float) -> None:
+        """Start processes for batches, and wait until they have read the networks."""
+        context, self.children = multiprocessing.get_context("spawn"), []
+        for _ in range(processes):
+            ours, theirs = context.Pipe()
+            given = (theirs, self.folder, self.seeds, turn)
+            context.Process(target=batches_in_a_process, args=given, daemon=True).start()
+            self.children.append(ours)
+        for child in self.children:
+            child.recv()
+
     def job(self, name: str, row: int) -> Job:
         """A release for a worker process."""
         return self.noisy[name][row], float(self.target[name].value[row]), float(self.target[name].beta[row])
@@ -92,8 +137,9 @@ class Study:
         """Whether a network is for worker processes from the beginning."""
         return len(self.noisy[name]) * self.networks[name].n_bus < self.worth
 
-    def run(self, workers: int) -> dict[str, Any]:
+    def run(self, workers: int, processes: int, worth: int) -> dict[str, Any]:
         """Make all releases; what came of them, and where."""
+        self.worth = worth
         begin = time.perf_counter()
         pool: Any = JobPool(partial(backend_of, self.folder), single_release, workers=workers)
         large = sorted((n for n in self.networks if not self.is_small(n)), key=lambda n: -self.networks[n].n_bus)
@@ -101,54 +147,44 @@ class Study:
             for row in range(len(self.noisy[name])):
                 pool.add(self.first[name] + row, name, self.job(name, row))
         notes: dict[str, Any] = {}
-        left = [len(large)]
-        lock = threading.Lock()
+        for child in self.children[:processes]:
+            child.send([name for place, name in enumerate(large) if place % processes == self.children.index(child)])
+        readers = [
+            threading.Thread(target=self._read, args=(child, pool, notes, begin)) for child in self.children[:processes]
+        ]
+        for reader in readers:
+            reader.start()
 
-        def together(name: str) -> None:
-            notes[name] = self._together(name, pool, begin)
-            with lock:
-                left[0] -= 1
-                if not left[0]:
-                    pool.end()
-
-        threads = [threading.Thread(target=together, args=(name,)) for name in large]
-        for thread in threads:
-            thread.start()
-        if not threads:
+        def end() -> None:
+            for reader in readers:
+                reader.join()
             pool.end()
+
+        threading.Thread(target=end).start()
         delta = np.full(sum(map(len, self.noisy.values())), np.nan)
         failures: Counter[str] = Counter()
+        last = {}
         for index, found in pool.results():
+            last[index // (len(PAPER) * self.seeds)] = time.perf_counter() - begin
             if isinstance(found, Failure):
                 failures[found.reason] += 1
             else:
                 delta[index] = found
         seconds = time.perf_counter() - begin
-        return {"seconds": seconds, "failures": dict(failures), "networks": notes} | self._compared(delta)
+        ended = {name: round(last[place], 1) for place, name in enumerate(self.networks)}
+        return {"seconds": seconds, "failures": dict(failures), "networks": notes, "ended": ended} | self._compared(
+            delta
+        )
 
-    def _together(self, name: str, pool: Any, begin: float) -> dict[str, Any]:
-        """The releases of one network on the GPU; what is handed over goes to the pool."""
-        network, handed_over, turns, noisy = self.networks[name], [], [], self.noisy[name]
-
-        def hand_over(rows: Any) -> None:
-            for row in rows.tolist():
+    def _read(self, child: Any, pool: Any, notes: dict[str, Any], begin: float) -> None:
+        while (said := child.recv()) is not None:
+            name, row, what = said
+            if row is None:
+                notes[name] = what | {"until": time.perf_counter() - begin}
+            elif what is None:
                 pool.add(self.first[name] + row, name, self.job(name, row))
-
-        for rows in release_together(
-            network.batches.rows, network.program, noisy, self.target[name], hand_over=hand_over
-        ):
-            first = self.first[name] + len(handed_over)
-            handed_over += rows.handed_over.tolist()
-            turns += rows.turns
-            for row in np.flatnonzero(rows.finished).tolist():
-                pool.give(first + row, float(rows.delta[row]))
-        return {
-            "until": time.perf_counter() - begin,
-            "turns": len(turns),
-            "waiting": sum(turn.waiting for turn in turns),
-            "iterations": sum(turn.iterations for turn in turns),
-            "handed_over": {HandOver(why).name: n for why, n in Counter(handed_over).items() if why},
-        }
+            else:
+                pool.give(self.first[name] + row, what)
 
     def _compared(self, delta: Any) -> dict[str, Any]:
         expected = np.concatenate(self.reference)
@@ -168,19 +204,23 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(".gpu-data"))
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument(
+        "--settings",
+        default=f"{os.cpu_count()}x1x{GPU_WORTH}",
+        help="workers x processes for batches x buses of all releases from which on a GPU is for them; comma-separated",
+    )
     parser.add_argument("--seeds", type=int, default=PAPER_SEEDS)
     parser.add_argument(
-        "--worth", type=int, default=GPU_WORTH, help="buses of all releases from which on a GPU is for them"
+        "--turn", type=float, default=TURN, help="seconds after which a thread lets another have Python"
     )
-    parser.add_argument("--turn", type=float, default=TURN, help="seconds after which a thread lets another have Python")
-    parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     sys.setswitchinterval(given.turn)
-    study = Study(given.data, given.seeds, given.worth)
-    for run in range(given.runs):
-        line = {"run": run, "workers": given.workers, "worth": given.worth, **study.run(given.workers)}
+    study = Study(given.data, given.seeds)
+    settings = [tuple(map(int, one.split("x"))) for one in given.settings.split(",")]
+    study.start(max(processes for _, processes, _ in settings), given.turn)
+    for workers, processes, worth in settings:
+        line = {"workers": workers, "processes": processes, "worth": worth, **study.run(workers, processes, worth)}
         print(json.dumps(line), flush=True)
         if given.out is not None:
             with given.out.open("a", encoding="utf-8") as file:

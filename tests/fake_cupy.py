@@ -70,7 +70,7 @@ class RawModule:
         """A graph of a stream: every slot goes on, in a thread of its own, until one has ended."""
         counter = (ctypes.c_int * 4).from_address(int(batch["counter"][0]))
         counter[AVAILABLE] = counter[PUT]
-        working, own = np.array([0, 0, 99], np.int32), batch.copy()
+        working, own = np.array([0, 0, 99, 1], np.int32), batch.copy()
         own["working"] = working.ctypes.data
         library = NativeEngine(threads=1)._library(rows)
         library.gridveil_run(*(ctypes.c_void_p(one.ctypes.data) for one in (net, own, work)))

@@ -17,7 +17,7 @@ from gridveil.solvers.batch.stream import EMPTY, PUT, RowCounts, StreamArrays
 if TYPE_CHECKING:
     from gridveil.solvers.batch.engine_gpu import GpuEngine
 
-ENOUGH = 1 / 4
+ENOUGH = 1 / 2
 """Share of the problems under way that have ended, from which on the host looks at them: it takes as long for one as for many."""
 LOOKS = 8
 """Looks at the device after which it does so all the same, once one has ended."""

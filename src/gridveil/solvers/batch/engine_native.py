@@ -39,6 +39,8 @@ NATIVE = "native"
 COMPILER = "g++"
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread",
          "-w", "-x", "c++")  # fmt: skip
+ENOUGH = 4
+"""Part of the problems under way that has to end before the caller looks at them, while threads that have none wait."""
 _BUILD_LIMIT = 300.0  # seconds
 
 
@@ -106,9 +108,10 @@ class NativeEngine:
         return NativeStream(self._library(network.rows), network, rows, options, min(self._threads, rows))
 
     def advance(self, streams: Sequence[Any]) -> None:
-        """Work until some problems have ended and there are more threads than problems; streams share the cores."""
+        """Work until enough problems have ended and there are more threads than problems; streams share the cores."""
         busy = [stream for stream in streams if stream.busy]
-        working = np.array([0, 0, self._threads], np.int32)
+        under_way = sum(stream.busy for stream in busy)
+        working = np.array([0, 0, self._threads, -(-under_way // ENOUGH)], np.int32)
         others = [threading.Thread(target=stream.work, args=(working,)) for stream in busy[1:]]
         for other in others:
             other.start()

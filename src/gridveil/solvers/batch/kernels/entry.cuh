@@ -77,12 +77,13 @@ PHASES(CALL)
 #else  // as a GPU does with few slots (engine_gpu.PATIENT_ROUND)
 #define IN_A_ROUND assemble, start, SYSTEM SYSTEM SYSTEM predict, aim, CORRECTION CORRECTION step
 #endif
-// The slots of a stream go on where they stood. They stop, in the middle of a scenario, as soon as one has ended and there are
-// more threads than scenarios: the host may have more to put in.
+// The slots of a stream go on where they stood. They stop, in the middle of a scenario, as soon as there are more threads than
+// scenarios and enough have ended: the host may have more to put in.
+enum Working { AT_WORK, HAVE_ENDED, THREADS, ENOUGH };
 static bool stops(const Batch& b, int state) {
   if (b.queue == nullptr) return state == IDLE;
   const volatile int* working = b.working;
-  return state == EMPTY || (working[0] < working[2] && working[1] > 0);
+  return state == EMPTY || (working[AT_WORK] < working[THREADS] && working[HAVE_ENDED] >= working[ENOUGH]);
 }
 static void run_slot(const Net& n, const Batch& b, double* w, float* soft, int lane) {
   if (b.queue == nullptr) init(n, b, w, soft, lane);
