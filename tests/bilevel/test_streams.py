@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gridveil.bilevel.methods.settings import AutoSettings, BisectionSettings
 from gridveil.bilevel.together.rows import AutoRows
-from gridveil.solvers.batch import engine_gpu_stream
+from gridveil.solvers.batch import engine_gpu, engine_gpu_stream, stream_turns
+from gridveil.solvers.batch.contract import BatchStatus
 from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.engine_gpu import GpuEngine
 from gridveil.solvers.batch.engine_hybrid import STREAM_BUSES_PER_CORE, HybridEngine
@@ -72,6 +75,47 @@ def test_few_rows_are_for_the_processor(cupy, count, runs_on):
     setting = Setting("case14_ieee", [(0.1, "1%")], count, engine=engine)
     assert setting.batches.rows.suited(count).engine.name == runs_on
     assert_equal_rows(setting.together(), Setting("case14_ieee", [(0.1, "1%")], count).together())
+
+
+def test_rows_that_fill_a_gpu_take_turns_and_end_the_same(cupy, monkeypatch):
+    monkeypatch.setattr(engine_gpu, "TURNS_FROM", 1)
+    found = Setting("case14_ieee", SETTINGS, 6, engine=GpuEngine()).together()
+    expected = Setting("case14_ieee", SETTINGS, 6).together()
+    assert_equal_rows(found, expected)
+    # A turn is a batch of one kind, of all that waits for it.
+    assert all(not (sum(turn.joint) and sum(turn.dispatches)) for turn in found.turns)
+    assert sum(found.turns[0].joint) == 12 and sum(found.turns[1].dispatches) == 12
+
+
+def test_problems_that_take_long_are_put_off_until_little_else_is_left(cupy, monkeypatch):
+    monkeypatch.setattr(engine_gpu, "TURNS_FROM", 1)
+    usual = Setting("case14_ieee", SETTINGS, 6, engine=GpuEngine()).together()
+    monkeypatch.setattr(stream_turns, "FIRST_ITERATIONS", 9)
+    found = Setting("case14_ieee", SETTINGS, 6, engine=GpuEngine()).together()
+    assert sum(found.turns[0].joint) < 12 and len(found.turns) > len(usual.turns)
+    # A run that the limit ends is solved all the same if the check finds its point sound: last digits may differ.
+    assert found.d == pytest.approx(usual.d, abs=1e-5, nan_ok=True) and np.array_equal(found.finished, usual.finished)
+
+
+def test_problems_that_a_turn_does_not_wait_for_end_the_same(cupy, monkeypatch):
+    """As a GPU leaves its stragglers: without a point, at the iteration limit. A point that is no number passes no check."""
+    monkeypatch.setattr(engine_gpu, "TURNS_FROM", 1)
+    usual, left = Setting("case14_ieee", SETTINGS, 6, engine=GpuEngine()).together(), []
+    monkeypatch.setattr(stream_turns, "LEFT", 0.25)
+    run = GpuEngine.run
+
+    def hasty(self, network, given, options):
+        raw = run(self, network, given, replace(options, left=0.0))
+        undone = slice(0, int(options.left * len(raw.status)))
+        left.append(undone.stop)
+        raw.status[undone], raw.iterations[undone] = BatchStatus.ITERATION_LIMIT, options.max_iterations
+        raw.point[undone], raw.cost[undone] = np.nan, np.nan
+        return raw
+
+    monkeypatch.setattr(GpuEngine, "run", hasty)
+    found = Setting("case14_ieee", SETTINGS, 6, engine=GpuEngine()).together()
+    assert left[0] == 3 and left[-1] == 0
+    assert_equal_rows(found, usual)
 
 
 @pytest.mark.parametrize("name, count, few", [("case14_ieee", 8, 6), ("case30_ieee", 12, 8)])

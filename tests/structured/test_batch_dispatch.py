@@ -16,7 +16,7 @@ from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
 from gridveil.programs import Follower
 from gridveil.sectors.power.arrays import structured_arrays
-from gridveil.solvers.batch import engine, engine_native
+from gridveil.solvers.batch import engine_native
 from gridveil.solvers.batch.backends import batch_backend
 from gridveil.solvers.batch.contract import BatchStatus, Scenarios
 from gridveil.solvers.batch.device_kernels import missing_gpu
@@ -217,14 +217,14 @@ def test_infeasible_scenarios_are_reported_and_confirmed():
     assert limited.by_cpu.tolist() == [False, True, False, False]
 
 
-def test_what_the_kernels_leave_the_structured_solver_completes(monkeypatch):
+def test_what_the_kernels_leave_the_structured_solver_completes():
     """Kernels that may not iterate leave everything; the answers must be the same, outage and all."""
     arrays, network, _, _ = network_of("case14_ieee")
     scenarios = shaken("case14_ieee", 3, branch_out=np.array([[-1], [4], [-1]]), gen_out=np.array([[-1], [-1], [4]]))
     whole = batch_solver(network).dispatch(scenarios)
     assert whole.converged.all()
     hasty = batch_solver(network, soften=False, leftovers=Leftovers(network=network, most=3))
-    monkeypatch.setattr(engine, "MAX_ITERATIONS", 1)
+    hasty.options = replace(hasty.options, max_iterations=1)
     left = hasty.dispatch(scenarios)
     assert left.converged.all() and left.by_cpu.all()
     assert left.cost == pytest.approx(whole.cost, rel=1e-7)

@@ -37,6 +37,10 @@ class RunOptions:
     """What distinguishes one batch from another."""
 
     tolerance: float
+    max_iterations: int = MAX_ITERATIONS
+    left: float = 0.0
+    """Share of the scenarios that may be left at the iteration limit as soon as all others have ended. A few can take many
+    times the rounds of the others; an engine that runs every scenario by itself has no need to leave any."""
     soften: bool = False
     """Whether scenarios are solved by way of soft balances, instead of from a cold or warm start."""
     lean: bool = False
@@ -205,13 +209,13 @@ def net_values(network: BatchNetwork, tables: dict[str, Array], varied: bool, op
         "varied": int(varied),
         "lean": int(options.lean),
         "soften": int(options.soften),
-        "max_iterations": MAX_ITERATIONS,
+        "max_iterations": options.max_iterations,
         "give_up_after": GIVE_UP_AFTER,
         "refill": REFILL,
         "refill_at_once": REFILL_AT_ONCE,
         "refill_rounds": REFILL_ROUNDS,
         "trials": TRIALS_AGAIN if options.again else TRIALS,
-        "correct_until": CORRECT_UNTIL_AGAIN if options.again else MAX_ITERATIONS,
+        "correct_until": CORRECT_UNTIL_AGAIN if options.again else options.max_iterations,
         "give_up_price": GIVE_UP_PRICE,
         "most_trade": MOST_TRADE,
         "tolerance": options.tolerance,

@@ -36,6 +36,7 @@ from gridveil.solvers.batch.engine_gpu_stream import GpuStream, advance
 from gridveil.solvers.batch.layout import filled
 from gridveil.solvers.batch.network import BatchNetwork
 from gridveil.solvers.batch.stream import EMPTY
+from gridveil.solvers.batch.stream_turns import TurnStream, take_turns
 
 GPU = "gpu"
 FULL = 12
@@ -66,9 +67,12 @@ LANE_SHARE = 1.1
 LEAST_TILES = 1024
 """Tiles that run at the same time anyway, so that moving slots together saves nothing."""
 MOST_ROUNDS = 1_000_000
+TURNS_FROM = 5000
+"""Rows that fill the device: whole batches in turns use it better than problems that come and go."""
 FIRST_PRIORITY = -5
 """Of CUDA streams: the highest."""
 _IDLE = 6  # of the enumeration State in slot.cuh
+_ITERATION_LIMIT = 1  # of the enumeration Result
 
 
 class GpuEngine:
@@ -158,21 +162,27 @@ class GpuEngine:
         arguments = (filled("Net", values), filled("Batch", batch_values(given, made)))
         self.wait()
         begin = perf_counter()
-        rounds = self._finish_all(held, arguments, network.rows, made["counter"], n_scenarios, given.rest)
+        least = n_scenarios - int(options.left * n_scenarios)
+        rounds = self._finish_all(held, arguments, network.rows, made["counter"], (least, n_scenarios), given.rest)
         seconds = perf_counter() - begin
         made.pop("counter")
+        if least < n_scenarios:
+            undone = made["status"] < 0
+            made["status"][undone], made["iterations"][undone] = _ITERATION_LIMIT, options.max_iterations
+            made["point"][undone] = xp.nan
         if not options.soften:
             size = held.memory.nbytes + held.softness.nbytes
             self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
         return RawOutput(**made, seconds=seconds)
 
-    def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> GpuStream:
+    def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> GpuStream | TurnStream:
         """A stream for so many rows."""
-        return GpuStream(self, network, rows, options)
+        kind = GpuStream if rows < TURNS_FROM else TurnStream
+        return kind(self, network, rows, options)
 
     def advance(self, streams: Sequence[Any]) -> None:
-        """Rounds of all streams until enough problems have ended."""
-        advance(streams)
+        """Rounds of all streams until enough problems have ended, or a turn of one."""
+        (take_turns if isinstance(streams[0], TurnStream) else advance)(streams)
 
     @contextmanager
     def attending(self, streams: Sequence[Any]) -> Iterator[None]:
@@ -185,7 +195,8 @@ class GpuEngine:
         finally:
             own.synchronize()
             for stream in streams:
-                stream.wait()
+                if isinstance(stream, GpuStream):
+                    stream.wait()
 
     def suited(self, network: BatchNetwork, rows: int) -> GpuEngine:
         """Itself, for all that it is asked."""
@@ -212,13 +223,14 @@ class GpuEngine:
         arguments: tuple[Any, Any],
         rows: int,
         counter: Array,
-        wanted: int,
+        least_and_wanted: tuple[int, int],
         rest: Callable[[], None] | None,
     ) -> int:
-        """Rounds until all scenarios are done; the count of rounds.
+        """Rounds until at least so many of all scenarios are done; the count of rounds.
 
         Slots without work are left out towards the end.
         """
+        least, wanted = least_and_wanted
         stream = self.xp.cuda.Stream(non_blocking=True)
         with stream:
             self.launch(held, ("init",), arguments)
@@ -238,7 +250,7 @@ class GpuEngine:
                 stream.synchronize()
                 rounds += LOOK_EVERY
                 taken, done = counter[:2].tolist()
-                if done >= wanted:
+                if done >= least and taken >= wanted:
                     return rounds
                 if rounds > MOST_ROUNDS:
                     raise RuntimeError("the kernels do not come to an end")
