@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gridveil.bilevel.methods.settings import AutoSettings, BisectionSettings
-from gridveil.bilevel.together.rows import AutoRows
+from gridveil.bilevel.together.rows import SearchRows
 from gridveil.solvers.batch import engine_gpu, engine_gpu_stream, stream_turns
 from gridveil.solvers.batch.contract import BatchStatus
 from gridveil.solvers.batch.device_kernels import missing_gpu
@@ -121,8 +121,8 @@ def test_problems_that_a_turn_does_not_wait_for_end_the_same(cupy, monkeypatch):
 @pytest.mark.parametrize("name, count, few", [("case14_ieee", 8, 6), ("case30_ieee", 12, 8)])
 def test_the_last_rows_go_on_at_the_processor(name, count, few, cupy, monkeypatch):
     """With all that is known of them: results are those of rows that stayed."""
-    moved, move = [], AutoRows.move
-    monkeypatch.setattr(AutoRows, "move", lambda rows, power: moved.append(rows.under_way) or move(rows, power))
+    moved, move = [], SearchRows.move
+    monkeypatch.setattr(SearchRows, "move", lambda rows, power: moved.append(rows.under_way) or move(rows, power))
     buses = int(name[4:6])
     engine = HybridEngine(GpuEngine(), NativeEngine(threads=1), cores=few * buses / STREAM_BUSES_PER_CORE)
     for method in (AutoSettings(), BisectionSettings()):

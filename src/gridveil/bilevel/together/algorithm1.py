@@ -9,7 +9,7 @@ from gridveil.bilevel.methods.settings import BisectionSettings
 from gridveil.bilevel.result import Ending
 from gridveil.bilevel.together.halving import HalvingBrackets
 from gridveil.bilevel.together.pushes import PushSearch
-from gridveil.bilevel.together.rows import AutoRows, Doing, HandOver, StartAt
+from gridveil.bilevel.together.rows import Doing, HandOver, SearchRows, StartAt
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -20,7 +20,7 @@ class Algorithm1Search(PushSearch):
 
     ENDING = Ending.BRACKET_CLOSED
 
-    def __init__(self, rows: AutoRows, settings: BisectionSettings, within_bounds: Bools) -> None:
+    def __init__(self, rows: SearchRows, settings: BisectionSettings, within_bounds: Bools) -> None:
         super().__init__(rows, within_bounds)
         self._settings, self._brackets = settings, HalvingBrackets(rows, settings)
 

@@ -9,7 +9,7 @@ from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.result import Ending
 from gridveil.bilevel.together.bracket import RootBrackets
 from gridveil.bilevel.together.pushes import PushSearch
-from gridveil.bilevel.together.rows import AutoRows, Doing, HandOver, StartAt
+from gridveil.bilevel.together.rows import Doing, HandOver, SearchRows, StartAt
 from gridveil.bilevel.together.search import KIND
 from gridveil.solvers.batch.engine import Array
 from gridveil.solvers.batch.power_rows import Kind
@@ -25,7 +25,7 @@ class AutoSearch(PushSearch):
 
     ENDING = Ending.POLISHED
 
-    def __init__(self, rows: AutoRows, settings: AutoSettings, within_bounds: Bools) -> None:
+    def __init__(self, rows: SearchRows, settings: AutoSettings, within_bounds: Bools) -> None:
         super().__init__(rows, within_bounds)
         self._settings, self._brackets = settings, RootBrackets(rows, settings)
         self._aim = (rows.band.lower + rows.joint_band.lower) / 2

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from gridveil.bilevel.methods.settings import AutoSettings
 from gridveil.bilevel.run import SAME_POINT
 from gridveil.bilevel.together.halving import HalvingBrackets
-from gridveil.bilevel.together.rows import AutoRows
+from gridveil.bilevel.together.rows import SearchRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,7 +23,7 @@ class RootBrackets:
     Rows that go the way of Algorithm 1 double δ and halve their bracket instead, until ``auto`` calls it closed.
     """
 
-    def __init__(self, rows: AutoRows, settings: AutoSettings) -> None:
+    def __init__(self, rows: SearchRows, settings: AutoSettings) -> None:
         self._rows, self._settings, n = rows, settings, len(rows)
         self.halving = HalvingBrackets(rows, settings.bisection)
         self._low, self._missing = np.full(n, np.nan), np.full(n, np.nan)

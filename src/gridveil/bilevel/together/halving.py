@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.methods.settings import BisectionSettings
-from gridveil.bilevel.together.rows import AutoRows, Doing
+from gridveil.bilevel.together.rows import Doing, SearchRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 class HalvingBrackets:
     """From ``rows.lower`` to the best point (``rows.base``), which is infinitely far away until O↑ has reached the band."""
 
-    def __init__(self, rows: AutoRows, settings: BisectionSettings) -> None:
+    def __init__(self, rows: SearchRows, settings: BisectionSettings) -> None:
         self._rows, self._settings = rows, settings
 
     def begin(self, mine: Ints) -> None:

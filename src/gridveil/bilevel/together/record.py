@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridveil.bilevel.monotonicity import measure_monotonicity
 from gridveil.bilevel.result import BilevelResult, Ending, HighPointResult, Step, StepKind
 from gridveil.bilevel.run import ON_THE_PATH
-from gridveil.bilevel.together.rows import AutoRows, Bands, EvaluatedRows, Phase
+from gridveil.bilevel.together.rows import Bands, EvaluatedRows, Phase, SearchRows
 from gridveil.programs import Status
 from gridveil.solvers.batch.solver import host
 
@@ -97,7 +97,7 @@ class ReleasedRows:
 
     @classmethod
     def of(
-        cls, rows: AutoRows, searched: Ending, history: StepHistory, turns: tuple[TurnLine, ...], seconds: float
+        cls, rows: SearchRows, searched: Ending, history: StepHistory, turns: tuple[TurnLine, ...], seconds: float
     ) -> ReleasedRows:
         """Bring what is known of all rows to the caller's memory."""
         xp, finished = rows.power.xp, rows.phase == Phase.FINISHED

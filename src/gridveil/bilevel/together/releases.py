@@ -17,7 +17,7 @@ from gridveil.bilevel.together.auto import AutoSearch
 from gridveil.bilevel.together.offer import Asked
 from gridveil.bilevel.together.pushes import PushSearch
 from gridveil.bilevel.together.record import ReleasedRows
-from gridveil.bilevel.together.rows import AutoRows, Bands, bytes_per_row
+from gridveil.bilevel.together.rows import Bands, SearchRows, bytes_per_row
 from gridveil.core.methods import Method
 from gridveil.programs import ParametricProgram
 from gridveil.solvers.batch.power_rows import PowerRows
@@ -88,14 +88,14 @@ def release_together(
     for begin in range(0, len(noisy), step):
         part, clock = slice(begin, begin + step), perf_counter()
         given = power.xp.ascontiguousarray(power.xp.asarray(noisy[part]))
-        rows = AutoRows(power, given, Bands(target.value[part], target.beta[part]))
+        rows = SearchRows(power, given, Bands(target.value[part], target.beta[part]))
         search = _search(rows, settings, within[part])
         search.run(partial(_counted_from, begin, hand_over))
         seconds = perf_counter() - clock
         yield ReleasedRows.of(rows, search.ENDING, search.history, tuple(search.turns), seconds)
 
 
-def _search(rows: AutoRows, settings: Settings, within_bounds: Bools) -> PushSearch:
+def _search(rows: SearchRows, settings: Settings, within_bounds: Bools) -> PushSearch:
     if isinstance(settings, BisectionSettings):
         return Algorithm1Search(rows, settings, within_bounds)
     return AutoSearch(rows, settings, within_bounds)

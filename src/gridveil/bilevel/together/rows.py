@@ -142,7 +142,7 @@ class EvaluatedRows:
 _NUMBERS = ("kind", "delta", "joint_cost", "proxy", "cost")
 
 
-class AutoRows:
+class SearchRows:
     """All rows of a batch of releases: ``base`` is the point to cut at (the best, once there is one), ``reached`` the last."""
 
     def __init__(self, power: PowerRows, noisy: Array, target: Bands) -> None:
@@ -164,7 +164,7 @@ class AutoRows:
         self.rooted = np.zeros(n, bool)
         """Whether the root search has been made."""
         self.halving = np.zeros(n, bool)
-        """Whether the row goes the way of Algorithm 1, as cuts have found no point in the band."""
+        """Whether the row goes the way of Algorithm 1: by that method, or as cuts have found no point in the band."""
         self.cuts, self.polishes, self.calls = (np.zeros(n, np.int64) for _ in range(3))
         self.share, self.extra = np.ones(n), np.zeros(n)
         self.aim, self.steepness = np.full(n, np.nan), np.full(n, np.nan)

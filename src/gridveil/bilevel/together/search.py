@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gridveil.bilevel.run import SAME_POINT
 from gridveil.bilevel.together.record import StepHistory, TurnLine
-from gridveil.bilevel.together.rows import AutoRows, Doing, HandOver, Phase, StartAt
+from gridveil.bilevel.together.rows import Doing, HandOver, Phase, SearchRows, StartAt
 from gridveil.core.deadline import check_time
 from gridveil.solvers.batch.contract import BatchStatus
 from gridveil.solvers.batch.engine import Array, EngineAnswer
@@ -52,7 +52,7 @@ def _nobody(rows: Ints) -> None:
 class RowSearch(ABC):
     """A method on all rows of a state, which it changes."""
 
-    def __init__(self, rows: AutoRows, within_bounds: Bools) -> None:
+    def __init__(self, rows: SearchRows, within_bounds: Bools) -> None:
         self.rows, self._xp = rows, rows.power.xp
         self._within_bounds = within_bounds
         self.history, self.turns = StepHistory(), list[TurnLine]()

@@ -21,6 +21,7 @@ ENOUGH = 1 / 2
 """Share of the problems under way that have ended, from which on the host looks at them: it takes as long for one as for many."""
 LOOKS = 8
 """Looks at the device after which it does so all the same, once one has ended."""
+MOST_LOOKS = 500_000
 JOINT_SHARE = 2
 """Part of the memory that joint problems leave to dispatches."""
 
@@ -107,16 +108,19 @@ class GpuStream:
 def advance(streams: Sequence[GpuStream]) -> None:
     """Rounds of all streams until enough problems have ended; the next are on their way while the caller looks at these."""
     busy = [stream for stream in streams if stream.busy]
-    left, looks = sum(stream.busy for stream in busy), 0
-    while busy:
+    left, since_first = sum(stream.busy for stream in busy), 0
+    for _ in range(MOST_LOOKS if busy else 0):
         for stream in busy:
             stream.launch(left)
         for stream in busy:
             stream.wait()
         done = sum(stream.done for stream in busy)
-        looks += done > 0
-        if done and (done >= ENOUGH * left or looks >= LOOKS):
+        since_first += done > 0
+        if done and (done >= ENOUGH * left or since_first >= LOOKS):
             break
+    else:
+        if busy:
+            raise RuntimeError("the kernels do not come to an end")
     for stream in busy:
         if stream.done < stream.busy:
             stream.launch(left)
