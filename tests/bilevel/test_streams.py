@@ -16,6 +16,7 @@ from gridveil.solvers.batch.engine_gpu import GpuEngine
 from gridveil.solvers.batch.engine_hybrid import STREAM_BUSES_PER_CORE, HybridEngine
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.batch.stream import RowCounts
+from gridveil.solvers.batch.stream_turns import take_turns
 from together_settings import Setting
 
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
@@ -85,6 +86,29 @@ def test_rows_that_fill_a_gpu_take_turns_and_end_the_same(cupy, monkeypatch):
     # A turn is a batch of one kind, of all that waits for it.
     assert all(not (sum(turn.joint) and sum(turn.dispatches)) for turn in found.turns)
     assert sum(found.turns[0].joint) == 12 and sum(found.turns[1].dispatches) == 12
+
+
+def test_streams_take_turns_where_both_have_problems():
+    """Joint problems and dispatches one after the other, however many of either there are; one that has none is passed over."""
+    order = []
+
+    class Waits:
+        rows, waiting, busy = 10, 5, 5
+
+        def __init__(self, name, is_next):
+            self.name, self.is_next = name, is_next
+
+        def turn(self, *, hurried):
+            assert hurried
+            order.append(self.name)
+
+    joint, dispatches = Waits("joint", True), Waits("dispatches", False)
+    for _ in range(4):
+        take_turns([joint, dispatches])
+    joint.waiting = joint.busy = 0
+    take_turns([joint, dispatches])
+    take_turns([joint, dispatches])
+    assert order == ["joint", "dispatches"] * 2 + ["dispatches"] * 2
 
 
 def test_problems_that_take_long_are_put_off_until_little_else_is_left(cupy, monkeypatch):
