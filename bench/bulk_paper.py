@@ -61,9 +61,9 @@ def single_release(backend: StructuredBackend, job: Job) -> float:
     return found.delta if found.verified else float("nan")
 
 
-def batches_in_a_process(connection: Any, folder: Path, seeds: int, turn: float) -> None:
+def batches_in_a_process(connection: Any, folder: Path, seeds: int) -> None:
     """Make the releases of networks that are named, side by side, and say what comes of each."""
-    sys.setswitchinterval(turn)
+    sys.setswitchinterval(TURN)
     study = Study(folder, seeds)
     lock = threading.Lock()
 
@@ -118,12 +118,12 @@ class Study:
             known[:, : given["delta"].shape[1]] = given["delta"][:, :seeds]
             self.reference.append(known.reshape(-1))
 
-    def start(self, processes: int, turn: float) -> None:
+    def start(self, processes: int) -> None:
         """Start processes for batches, and wait until they have read the networks."""
         context, self.children = multiprocessing.get_context("spawn"), []
         for _ in range(processes):
             ours, theirs = context.Pipe()
-            given = (theirs, self.folder, self.seeds, turn)
+            given = (theirs, self.folder, self.seeds)
             context.Process(target=batches_in_a_process, args=given, daemon=True).start()
             self.children.append(ours)
         for child in self.children:
@@ -210,15 +210,12 @@ def main() -> None:
         help="workers x processes for batches x buses of all releases from which on a GPU is for them; comma-separated",
     )
     parser.add_argument("--seeds", type=int, default=PAPER_SEEDS)
-    parser.add_argument(
-        "--turn", type=float, default=TURN, help="seconds after which a thread lets another have Python"
-    )
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    sys.setswitchinterval(given.turn)
+    sys.setswitchinterval(TURN)
     study = Study(given.data, given.seeds)
     settings = [tuple(map(int, one.split("x"))) for one in given.settings.split(",")]
-    study.start(max(processes for _, processes, _ in settings), given.turn)
+    study.start(max(processes for _, processes, _ in settings))
     for workers, processes, worth in settings:
         line = {"workers": workers, "processes": processes, "worth": worth, **study.run(workers, processes, worth)}
         print(json.dumps(line), flush=True)

@@ -16,6 +16,7 @@ import numpy as np
 from gridveil.solvers.batch.contract import BatchStatus
 from gridveil.solvers.batch.engine import Array, Ints, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.network import BatchNetwork
+from gridveil.solvers.batch.solver import host
 
 FIRST_ITERATIONS = 40
 """Iterations of a problem while others wait for it; one that needs more is put off."""
@@ -90,13 +91,12 @@ class TurnStream:
         self._place[rows], self._ended = np.arange(len(rows)), rows[~late]
 
     def _too_late(self, found: RawOutput) -> Any:
-        xp = self._engine.xp
-        status, iterations = (array if xp is np else xp.asnumpy(array) for array in (found.status, found.iterations))
+        status, iterations = (host(self._engine.xp, array) for array in (found.status, found.iterations))
         return (status == int(BatchStatus.ITERATION_LIMIT)) & (iterations >= FIRST_ITERATIONS)
 
 
 def take_turns(streams: Sequence[TurnStream]) -> None:
-    """A turn of the stream that is next and has something to do."""
+    """A turn of the stream that is next and has something to do; nothing may have ended, if all of it was put off."""
     new, rows = sum(stream.waiting for stream in streams), max(stream.rows for stream in streams)
     hurried = new > FEW * rows
     able = [stream for stream in streams if (stream.waiting if hurried else stream.busy)]
@@ -106,7 +106,6 @@ def take_turns(streams: Sequence[TurnStream]) -> None:
     for stream in streams:
         stream.is_next = stream is not chosen
     chosen.turn(hurried=hurried)
-    # Where all of a turn was put off, nothing has ended: the others go on.
 
 
 def _joined(parts: Sequence[RawInput], xp: Any) -> RawInput:
