@@ -13,7 +13,6 @@ from gridveil.bilevel.result import BilevelResult, Ending, HighPointResult, Step
 from gridveil.bilevel.run import ON_THE_PATH
 from gridveil.bilevel.together.rows import Bands, EvaluatedRows, Phase, SearchRows
 from gridveil.programs import Status
-from gridveil.solvers.batch.solver import host
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -100,7 +99,7 @@ class ReleasedRows:
         cls, rows: SearchRows, searched: Ending, history: StepHistory, turns: tuple[TurnLine, ...], seconds: float
     ) -> ReleasedRows:
         """Bring what is known of all rows to the caller's memory."""
-        xp, finished = rows.power.xp, rows.phase == Phase.FINISHED
+        points, finished = rows.points(), rows.phase == Phase.FINISHED
         nothing = ~finished
 
         def there(values: Floats) -> Floats:
@@ -110,11 +109,11 @@ class ReleasedRows:
         return cls(
             finished=finished,
             handed_over=rows.handed_over,
-            d=there(host(xp, rows.base.demand)),
-            x=there(rows.power.program_x(rows.solution)),
+            d=there(points.d),
+            x=there(points.x),
             cost=there(rows.cost),
             delta=there(rows.base.delta),
-            highpoint_d=there(host(xp, rows.highpoint.demand)),
+            highpoint_d=there(points.highpoint_d),
             highpoint_delta=there(rows.highpoint.delta),
             highpoint_cost=there(rows.highpoint.cost),
             at_noisy=rows.at_noisy,

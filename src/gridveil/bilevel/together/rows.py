@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,6 @@ class EvaluatedRows:
         )
         self.row_scale, self.scale = self._all[:, -2], self._all[:, -1]
         """(n,) of the point's cut or ball, zero if it has none; of the objective of its problem."""
-        self.scale[:] = 1.0
         self.kind = np.full(n, int(Kind.NEAREST))
         self.delta, self.joint_cost, self.proxy, self.cost = (np.full(n, np.nan) for _ in range(4))
 
@@ -130,16 +129,25 @@ class EvaluatedRows:
             getattr(self, name)[rows] = getattr(other, name)[rows]
 
     def moved(self, power: PowerRows, left: Ints, xp: Any) -> EvaluatedRows:
-        """The same in the memory of another engine, of points those that are left, and demands of all rows."""
-        new, there = EvaluatedRows(power, len(self.kind)), power.xp.asarray
-        new._all[there(left)] = there(host(xp, self._all[xp.asarray(left)]))
-        new.demand[:] = there(host(xp, self.demand))
+        """The same in the memory of another engine; of points only those of the rows that are left."""
+        new = EvaluatedRows(power, len(self.kind))
+        new._all[power.xp.asarray(left)] = power.xp.asarray(host(xp, self._all[xp.asarray(left)]))
         for name in _NUMBERS:
             setattr(new, name, getattr(self, name))
         return new
 
 
 _NUMBERS = ("kind", "delta", "joint_cost", "proxy", "cost")
+
+
+class RowPoints(NamedTuple):
+    """What a caller gets to know of all rows."""
+
+    d: Floats
+    """(n, n_d) of the base; in the end d*."""
+    highpoint_d: Floats
+    x: Floats
+    """(n, n_x) of ``solution``."""
 
 
 class SearchRows:
@@ -151,6 +159,8 @@ class SearchRows:
         self.power, self.noisy, self.target = power, noisy, target
         self.joint_band, self.band = target.shrunk(JOINT_MARGIN), target.shrunk(ACCEPTANCE_MARGIN)
         self.base, self.reached, self.highpoint = (EvaluatedRows(power, n) for _ in range(3))
+        for points in (self.base, self.reached, self.highpoint):
+            points.scale[:] = 1.0
         self.phase, self.doing = np.full(n, int(Phase.JOINT)), np.full(n, int(Doing.HIGHPOINT))
         self.attempt = np.full(n, int(StartRank.COLD))
         """Which of its starts the problem under way is at."""
@@ -174,6 +184,9 @@ class SearchRows:
         self.cost, self.solution = np.full(n, np.nan), power.xp.zeros((n, power.n_dispatch))
         """O(d*), verified, and where it ended."""
         self.handed_over = np.full(n, int(HandOver.NONE))
+        self._here: Ints | slice = slice(None)
+        """Rows whose points are in this engine's memory; those of others were gathered when these went on here."""
+        self._gathered: RowPoints | None = None
 
     def __len__(self) -> int:
         return len(self.noisy)
@@ -185,11 +198,24 @@ class SearchRows:
 
     def move(self, power: PowerRows) -> None:
         """Go on with another engine; problems under way are begun again there."""
-        left, old, new = self.under_way, self.power.xp, power.xp
+        left, old, new, n = self.under_way, self.power.xp, power.xp, len(self)
+        self._gathered, self._here = self.points(), left
         for name in ("base", "reached", "highpoint"):
             setattr(self, name, getattr(self, name).moved(power, left, old))
-        self.noisy, self.solution = (new.asarray(host(old, array)) for array in (self.noisy, self.solution))
+        noisy, self.noisy = host(old, self.noisy[old.asarray(left)]), new.zeros((n, power.n_d))
+        self.noisy[new.asarray(left)], self.solution = new.asarray(noisy), new.zeros((n, power.n_dispatch))
         self.asked[:], self.power = False, power
+
+    def points(self) -> RowPoints:
+        """Where all rows stand, in the caller's memory."""
+        at = self._here if isinstance(self._here, slice) else self.power.xp.asarray(self._here)
+        d, highpoint_d = (host(self.power.xp, points.demand[at]) for points in (self.base, self.highpoint))
+        found = RowPoints(d, highpoint_d, self.power.program_x(self.solution[at]))
+        if self._gathered is None:
+            return found
+        for whole, part in zip(self._gathered, found, strict=True):
+            whole[self._here] = part
+        return self._gathered
 
     @property
     def waits_for_dispatch(self) -> Bools:
