@@ -162,6 +162,7 @@ class Study:
 
         threading.Thread(target=end).start()
         delta = np.full(sum(map(len, self.noisy.values())), np.nan)
+        self.in_batches = np.zeros(len(delta), bool)
         failures: Counter[str] = Counter()
         last = {}
         for index, found in pool.results():
@@ -184,13 +185,18 @@ class Study:
             elif what is None:
                 pool.add(self.first[name] + row, name, self.job(name, row))
             else:
+                self.in_batches[self.first[name] + row] = True
                 pool.give(self.first[name] + row, what)
 
     def _compared(self, delta: Any) -> dict[str, Any]:
         expected = np.concatenate(self.reference)
         both = np.isfinite(expected)
         gap = np.abs(delta - expected)[both] / np.maximum(expected[both], 1e-6)
+        mine = self.in_batches[both]
         return {
+            "made_in_batches": int(self.in_batches.sum()),
+            "references_in_batches": int(mine.sum()),
+            "same_delta_in_batches": int((gap[mine] <= SAME).sum()),
             "releases": len(delta),
             "verified": int(np.isfinite(delta).sum()),
             "references": len(gap),
