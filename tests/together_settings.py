@@ -21,7 +21,7 @@ from gridveil.solvers.batch.power import PowerBatches
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
 
-COLD, WARM, SOFTENED, HELD, NEAR = 0, 1, 2, 4, 5
+COLD, WARM, SOFTENED, HELD, NEAR, THIN = 0, 1, 2, 4, 5, 8
 
 
 class Setting:

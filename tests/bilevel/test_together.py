@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,7 +23,8 @@ from gridveil.core.band import DataRows
 from gridveil.core.choices import BatchEngine, DemandBounds
 from gridveil.core.methods import Method
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
-from together_settings import COLD, HELD, NEAR, SOFTENED, WARM, Refusing, Setting, assert_same, failing, spoiled
+from gridveil.solvers.batch.power_rows import RowProblems
+from together_settings import COLD, HELD, NEAR, SOFTENED, THIN, WARM, Refusing, Setting, assert_same, failing, spoiled
 
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 
@@ -110,7 +113,10 @@ def test_a_band_of_another_row_would_be_noticed():
     "reason, spoil",
     [
         (HandOver.JOINT_UNSOLVED, lambda joint, start, raw: failing(raw, np.full(len(start), joint))),
-        (HandOver.DISPATCH_UNSOLVED, lambda joint, start, raw: failing(raw, ~joint & np.isin(start, [WARM, NEAR]))),
+        (
+            HandOver.DISPATCH_UNSOLVED,
+            lambda joint, start, raw: failing(raw, ~joint & np.isin(start, [WARM, NEAR, THIN])),
+        ),
         (HandOver.REFUSED, lambda joint, start, raw: failing(raw, ~joint & (start != WARM))),
     ],
 )
@@ -145,6 +151,32 @@ def test_followers_without_multipliers_find_the_same(monkeypatch):
     found = setting.together()
     both = found.finished & usual.finished
     assert both.sum() >= 6 and found.delta[both] == pytest.approx(usual.delta[both], rel=1e-6, abs=1e-9)
+
+
+def test_a_dispatch_that_began_without_multipliers_goes_on_with_hardly_any_room(monkeypatch):
+    """What led nowhere from the point itself would lead nowhere again."""
+    setting, begun = Setting("case14_ieee", [(0.3, "1%")], 12), defaultdict(list)
+    begin = RowProblems.begin_dispatches
+
+    def noted(problems, rows, demand, starts):
+        begin(problems, rows, demand, starts)
+        for row, kind in zip(rows.tolist(), problems._dispatch._arrays.given.start[rows, 0].tolist(), strict=True):
+            begun[row].append(kind)
+
+    monkeypatch.setattr(RowProblems, "begin_dispatches", noted)
+    spoiled(setting, monkeypatch, lambda joint, start, raw: failing(raw, ~joint & np.isin(start, [WARM, NEAR])))
+    assert setting.together().finished.sum() >= 8
+    pairs = Counter(pair for kinds in begun.values() for pair in pairwise(kinds))
+    assert pairs[NEAR, NEAR] == 0 and pairs[NEAR, THIN] > pairs[WARM, NEAR] > 0
+
+
+@pytest.mark.parametrize("name, row", [("case24_ieee_rts", 22), ("case39_epri", 18)])
+def test_demands_that_can_only_just_be_served_are_not_handed_over(name, row):
+    """Their dispatches take short steps at soaring prices for long."""
+    setting = Setting(name, [(1.0, "1%"), (3.0, "1%")], 20)
+    setting.noisy, setting.targets = setting.noisy[[row]], [setting.targets[row]]
+    found = setting.together()
+    assert found.finished.all() and found.delta[0] == pytest.approx(setting.alone(0).delta, rel=1e-4)
 
 
 def test_soft_balances_verify_what_cold_starts_do_not_solve(monkeypatch):

@@ -24,7 +24,7 @@ from gridveil.core.band import DataRows
 from gridveil.core.choices import DemandBounds
 from gridveil.core.methods import Method
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
-from together_settings import COLD, NEAR, WARM, Refusing, Setting, assert_same, failing, spoiled
+from together_settings import COLD, NEAR, THIN, WARM, Refusing, Setting, assert_same, failing, spoiled
 
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 
@@ -169,7 +169,10 @@ def test_a_push_starts_where_the_last_one_ended(monkeypatch):
     "reason, spoil",
     [
         (HandOver.JOINT_UNSOLVED, lambda joint, start, raw: failing(raw, np.full(len(start), joint))),
-        (HandOver.DISPATCH_UNSOLVED, lambda joint, start, raw: failing(raw, ~joint & np.isin(start, [WARM, NEAR]))),
+        (
+            HandOver.DISPATCH_UNSOLVED,
+            lambda joint, start, raw: failing(raw, ~joint & np.isin(start, [WARM, NEAR, THIN])),
+        ),
         (HandOver.REFUSED, lambda joint, start, raw: failing(raw, ~joint & (start != WARM))),
     ],
 )

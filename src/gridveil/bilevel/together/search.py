@@ -233,19 +233,22 @@ class RowSearch(ABC):
         solved, cost = self._solved(found), host(xp, found.cost)
         self._after_fresh(ended[n_follow:], solved[n_follow:], cost[n_follow:], found.raw[n_follow:])
         if n_follow:
-            self._after_follow(ended[:n_follow], solved[:n_follow], cost[:n_follow], found)
+            follow = ended[:n_follow]
+            near = problems.without_multipliers(follow) & host(xp, found.feasible[:n_follow]).astype(bool)
+            self._after_follow(follow, solved[:n_follow], near, cost[:n_follow], found)
         return int(found.iterations.sum())
 
-    def _after_follow(self, follow: Ints, solved: Bools, cost: Floats, found: EngineAnswer) -> None:
-        """Keep O at the points reached; one above f(x) or unsolved is tried again without multipliers."""
+    def _after_follow(self, follow: Ints, solved: Bools, near: Bools, cost: Floats, found: EngineAnswer) -> None:
+        """Keep O at the points reached; one above f(x) or unsolved is tried again without multipliers, unless it had none."""
         rows, xp, reached = self.rows, self._xp, self.rows.reached
         joint_cost = reached.joint_cost[follow]
         no_worse = cost <= joint_cost + WORSE_THAN_START * np.maximum(1.0, np.abs(joint_cost))
         attempt = rows.attempt[follow]
-        usable = solved & (no_worse | (attempt != StartRank.FIRST))
+        again = (attempt == StartRank.FIRST) & ~near
+        usable = solved & (no_worse | ~again)
         failed = ~usable
         rows.hand_over(follow[failed & (attempt == StartRank.THIN)], HandOver.DISPATCH_UNSOLVED)
-        rows.attempt[follow[failed]] = np.where(attempt == StartRank.FIRST, StartRank.NEAR, StartRank.THIN)[failed]
+        rows.attempt[follow[failed]] = np.where(again, StartRank.NEAR, StartRank.THIN)[failed]
         there = np.flatnonzero(usable)
         mine, to, of = follow[there], xp.asarray(follow[there]), xp.asarray(there)
         reached.follower[to], reached.follower_demand[to] = found.raw[of], reached.demand[to]

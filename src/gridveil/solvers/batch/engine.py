@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gridveil.solvers.batch.layout import NET_INTS, NET_REALS, STRUCTURES
 from gridveil.solvers.batch.network import BatchNetwork
 from gridveil.solvers.batch.settings import (
+    COLD_ITERATIONS,
     CORRECT_UNTIL_AGAIN,
     GIVE_UP_AFTER,
     GIVE_UP_PRICE,
@@ -38,6 +39,9 @@ class RunOptions:
 
     tolerance: float
     max_iterations: int = MAX_ITERATIONS
+    """Of any run."""
+    cold_iterations: int = COLD_ITERATIONS
+    """Of runs from a cold start, or from where soft balances ended."""
     left: float = 0.0
     """Share of the scenarios that may be left at the iteration limit as soon as all others have ended. A few can take many
     times the rounds of the others; an engine that runs every scenario by itself has no need to leave any."""
@@ -47,6 +51,9 @@ class RunOptions:
     """Whether slots do without second-order corrections and soft balances, which take a third of their memory."""
     again: bool = False
     """Whether the scenarios have failed before."""
+    give_up: bool = True
+    """Whether runs end early that get no nearer to the balances while prices soar: right if most such cannot be served, wrong of
+    demands at the very edge of what can be."""
     slots: int | None = None
     """Scenarios worked on at the same time; as many as fit if None."""
 
@@ -210,7 +217,8 @@ def net_values(network: BatchNetwork, tables: dict[str, Array], varied: bool, op
         "lean": int(options.lean),
         "soften": int(options.soften),
         "max_iterations": options.max_iterations,
-        "give_up_after": GIVE_UP_AFTER,
+        "cold_iterations": options.cold_iterations,
+        "give_up_after": GIVE_UP_AFTER if options.give_up else options.max_iterations,
         "refill": REFILL,
         "refill_at_once": REFILL_AT_ONCE,
         "refill_rounds": REFILL_ROUNDS,

@@ -109,7 +109,8 @@ class JointSolver:
     def __init__(self, network: BatchNetwork, engine: Engine, *, tolerance: float = JOINT_TOLERANCE) -> None:
         if not network.rows:
             raise InputError("this network was lowered for dispatches: lower it for joint tasks")
-        self.network, self.options = network, RunOptions(tolerance=tolerance)
+        cold = int(solver_settings()["ITERATIONS_THOROUGH"])
+        self.network, self.options = network, RunOptions(tolerance=tolerance, cold_iterations=cold, give_up=False)
         self._engine = engine
 
     def solve(self, tasks: JointTasks, starts: Starts | None = None) -> BatchAnswer:

@@ -81,6 +81,7 @@ STRUCTURES: dict[str, list[tuple[str, str]]] = {
                 "lean",
                 "soften",
                 "max_iterations",
+                "cold_iterations",
                 "give_up_after",
                 "refill",
                 "refill_at_once",

@@ -74,7 +74,7 @@ class PowerBatches:
         """From a program and its network, lowered for dispatches and, with room at its limits, for joint tasks."""
         self.program = program
         self._engine, self._joint = engine, JointSolver(joint, engine)
-        self._dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False)
+        self._dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False, give_up=False)
         self._layouts = {True: PointLayout(dispatches), False: PointLayout(joint)}
         self._solvers: dict[bool, StructuredSolver] = {}
         unbounded = np.all(np.isinf(program.d_lower)) and np.all(np.isinf(program.d_upper))

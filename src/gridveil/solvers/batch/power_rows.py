@@ -119,7 +119,7 @@ class PowerRows:
             raise InputError("the network is ordered differently for dispatches and joint tasks")
         self._origin, self.engine, self.n_d = origin, engine, 2 * len(joint.grid.load_bus)
         self.joint = JointSolver(joint, engine)
-        self.dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False)
+        self.dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False, give_up=False)
         self._box, self._setting = box, solver_settings()
         self._networks = {True: dispatches, False: joint}
         self.n_joint, self.n_dispatch = (net.sizes(False)["n_point"] for net in (joint, dispatches))
@@ -229,7 +229,7 @@ class PowerRows:
         choice[:] = [*self._near("COST"), *self._kept(StartKind.AT_POINT, "START_PUSH", "PRIMAL_MU")]
         choice[own | of_last | staying] = [*self._kept(StartKind.WARM, "FEASIBLE_PUSH", "FEASIBLE_MU"), *self._warm]
         choice[starts.attempt == StartRank.NEAR] = 2 * self._near("COST")
-        choice[starts.attempt == StartRank.THIN] = 2 * self._kept(StartKind.NEAR, "THIN_PUSH", "THIN_MU")
+        choice[starts.attempt == StartRank.THIN] = 2 * self._kept(StartKind.THIN, "THIN_PUSH", "THIN_MU")
         choice[starts.attempt == StartRank.COLD] = 2 * self._kept(StartKind.COLD, "START_PUSH", "MU_DISPATCH")
         choice[starts.attempt == StartRank.SOFTENED] = 2 * self._kept(StartKind.SOFTENED, "START_PUSH", "MU_SOFTENED")
         factor = xp.where(xp.asarray(own), dispatches.objective_scale / (starts.scale * weight), 0.0)
@@ -266,6 +266,7 @@ class RowProblems:
         self._joint, self._dispatch = (power.engine.open(one.network, count, one.options) for one in solvers)
         self._scale, self._row_scale = xp.ones(count), xp.ones((count, 2))
         self._demand = xp.zeros((count, power.n_d))
+        self._near = np.zeros(count, bool)
 
     def attended(self) -> AbstractContextManager[None]:
         """While a caller begins problems and looks at answers."""
@@ -282,6 +283,7 @@ class RowProblems:
         """Begin O(d) at the demands of some rows."""
         chosen = self._power.dispatch_starts(demand, starts)
         self._demand[self._power.xp.asarray(rows)] = demand
+        self._near[rows] = chosen.choice[:, 0] == float(StartKind.NEAR)
         self._dispatch.put(rows, self._power.dispatch.given_rows(demand, chosen))
 
     def advance(self) -> tuple[Ints, Ints]:
@@ -295,6 +297,10 @@ class RowProblems:
         scale, row_scale = self._scale[at], self._row_scale[at]
         found = self._power.joint.checked_rows(self._power.tasks(asked), scale, row_scale, self._joint.take(rows))
         return found, scale, row_scale[:, 1]
+
+    def without_multipliers(self, rows: Ints) -> Bools:
+        """Whether the last dispatches of some rows began near their joint points, without multipliers, if these are feasible."""
+        return self._near[rows]
 
     def dispatch_answers(self, rows: Ints) -> EngineAnswer:
         """Checked answers to dispatches."""

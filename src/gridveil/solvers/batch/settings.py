@@ -6,8 +6,10 @@ JOINT_TOLERANCE = 1e-7
 """The same for joint tasks, as the structured solver has it: their distances and bands are judged to 1e-6."""
 BATCH_CHECK = 1e-5
 """Largest residual of the independent check, as CHECK_TOLERANCE of the structured solver."""
-MAX_ITERATIONS = 120
-"""Iterations of a run other than warm or softened."""
+MAX_ITERATIONS = 500
+"""Iterations of any run, as ITERATIONS_RESUMED of the structured solver, which has the longest."""
+COLD_ITERATIONS = 120
+"""Iterations of a cold run, as ITERATIONS_BRIEF; joint tasks have ITERATIONS_THOROUGH."""
 MOST_TRADE = 1e-2
 """Power (p.u.) that soft balances buy at some bus, from which on a scenario counts as unbalanced."""
 GIVE_UP_AFTER = 20

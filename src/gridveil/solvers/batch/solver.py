@@ -68,12 +68,16 @@ class BatchSolver:
         soften: bool = True,
         leftovers: Leftovers | None = None,
         usual: Demands | None = None,
+        give_up: bool = True,
     ) -> None:
-        """With ``usual`` demands, scenarios start at the optimum for these, which is all that a start depends on."""
+        """With ``usual`` demands, scenarios start at the optimum for these, which is all that a start depends on.
+
+        ``give_up`` is that of the options.
+        """
         self.network = network
         self.name = engine.name
         self._engine = engine
-        self.options = RunOptions(tolerance=tolerance, slots=slots)
+        self.options = RunOptions(tolerance=tolerance, slots=slots, give_up=give_up)
         self._soften = soften
         self._leftovers = leftovers
         self._usual = usual

@@ -26,6 +26,8 @@ class StartKind(IntEnum):
     NEAR_HELD = 6
     AT_POINT = 7
     """At a known point, otherwise as cold."""
+    THIN = 8
+    """As NEAR, through short steps and for longer: where the interior is thin."""
 
 
 @dataclass(frozen=True, eq=False)

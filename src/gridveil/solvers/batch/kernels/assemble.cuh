@@ -191,7 +191,7 @@ FN void judge(const Net& n, double* w, const Error& m) {
   }
   if (!is_number(merit)) { finish(n, w, DIVERGED); return; }
   int limit = attempt == WARM || attempt == AT_POINT ? ITERATIONS_WARM : attempt == SOFTENED ? ITERATIONS_SOFTENED
-            : attempt == NEAR || attempt == NEAR_HELD ? ITERATIONS_NEAR : n.max_iterations;
+            : attempt == NEAR || attempt == NEAR_HELD ? ITERATIONS_NEAR : attempt == THIN ? ITERATIONS_RESUMED : n.cold_iterations;
   if (attempt != SOFTENED && limit > n.max_iterations) limit = n.max_iterations;
   if (iteration >= limit) { finish(n, w, ITERATION_LIMIT); return; }
   if (attempt != SOFTENED && is_hopeless(n, w, m)) { finish(n, w, STALLED); return; }

@@ -115,7 +115,7 @@ FN void accept_step(const Net& n, double* w, int set, double length, double dual
   double running = length < SHORT_STEP ? SCALAR(SHORT_STEPS) + 1.0 : 0.0;
   SCALAR(SHORT_STEPS) = running;
   int attempt = (int)SCALAR(ATTEMPT);
-  bool patient = attempt == SOFTENED || attempt == AFTER_SOFTENED || is_held(attempt);
+  bool patient = attempt == SOFTENED || attempt == AFTER_SOFTENED || attempt == THIN || is_held(attempt);
   if (running >= PATIENCE && !patient) finish(n, w, STALLED);
 }
 FN void refuse_step(const Net& n, double* w) {

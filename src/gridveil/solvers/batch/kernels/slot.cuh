@@ -18,10 +18,11 @@ enum Scalar {
 enum State { RUNNING, READY, RETRYING, SEARCHING, CORRECTING, DONE, IDLE, EMPTY };
 // How far the system of a READY slot is: a round of few slots asks more than once whether there is something to factor.
 enum Prepared { ASSEMBLED, FACTORED, BORDERED };
-// HELD is COLD with a held barrier parameter; NEAR keeps a primal point but not its multipliers, AT_POINT only its place.
-enum Attempt { COLD, WARM, SOFTENED, AFTER_SOFTENED, HELD, NEAR, NEAR_HELD, AT_POINT };
+// HELD is COLD with a held barrier parameter; NEAR keeps a primal point but not its multipliers, AT_POINT only its place; THIN is
+// NEAR where the interior is thin, and goes on through short steps.
+enum Attempt { COLD, WARM, SOFTENED, AFTER_SOFTENED, HELD, NEAR, NEAR_HELD, AT_POINT, THIN };
 FN bool is_held(int attempt) { return attempt == HELD || attempt == NEAR_HELD; }
-FN bool from_point(int attempt) { return attempt == WARM || attempt == NEAR || attempt == NEAR_HELD || attempt == AT_POINT; }
+FN bool from_point(int attempt) { return attempt == WARM || attempt >= NEAR; }
 // As in structured/ipm.py, and two more: ROUNDED is feasible and complementary but only nearly stationary, no step improves
 // it; UNBALANCED needs power from outside even with soft balances.
 enum Result { CONVERGED, ITERATION_LIMIT, SINGULAR, NO_STEP, DIVERGED, STALLED, ROUNDED, UNBALANCED };
