@@ -47,6 +47,8 @@ class DeviceArray:
             "dtype",
             "size",
             "nbytes",
+            "itemsize",
+            "strides",
             "T",
             "real",
             "imag",
@@ -134,6 +136,12 @@ def all_bare(given):
     return converted(given, DeviceArray, lambda array: np.ascontiguousarray(array.values))
 
 
+def wrapped_off(value):
+    """An array of the device as one of NumPy in the same memory; one of NumPy is refused."""
+    assert not isinstance(value, np.ndarray)
+    return value.values if isinstance(value, DeviceArray) else value
+
+
 def all_wrapped(found):
     """What problems came to, on the device."""
     return converted(found, np.ndarray, wrapped)
@@ -150,6 +158,10 @@ class DeviceEngine(NativeEngine):
 
     def run(self, network, given, options):
         return all_wrapped(super().run(network, all_bare(given), options))
+
+    def check(self, net, batch):
+        values = [{name: wrapped_off(value) for name, value in given.items()} for given in (net, batch)]
+        super().check(*values)
 
     def open(self, network, rows, options):
         stream = super().open(network, rows, options)

@@ -1,6 +1,6 @@
-"""A stand-in for CuPy whose graphs run the native library on the structures that kernels are launched with.
+"""A stand-in for CuPy whose graphs, and kernels called "rounds", run the native library on the structures they are launched with.
 
-Of a batch the first graph solves everything; of a stream every graph goes on until one problem has ended.
+Of a batch the first one solves everything; of a stream every one goes on until one problem has ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 from gridveil.solvers.batch import device_kernels
-from gridveil.solvers.batch.engine_native import NativeEngine
+from gridveil.solvers.batch.compiled_check import CHECK_STRUCTURES
+from gridveil.solvers.batch.engine import N_COUNTERS
+from gridveil.solvers.batch.engine_native import NativeEngine, _check_library
+from gridveil.solvers.batch.layout import STRUCTURES, structure_type
 from gridveil.solvers.batch.stream import AVAILABLE, EMPTY, PUT
 
 MULTIPROCESSORS, FREE_BYTES = 2, 10**9
@@ -33,9 +36,6 @@ class Stream:
         pass
 
     def end_capture(self) -> types.SimpleNamespace:
-        given, rows = RawModule.last
-        if given[1]["queue"][0]:
-            return types.SimpleNamespace(launch=lambda stream: RawModule.advance(*given, rows))
         return types.SimpleNamespace(launch=lambda stream: RawModule.solve())
 
     def wait_event(self, event: object) -> None:
@@ -55,20 +55,17 @@ class Device:
 
 
 class RawModule:
-    """Compiles nothing: the first graph after "init" solves the batch natively, kernels do nothing."""
+    """Compiles nothing: the first rounds after "init" solve the batch natively, the kernels of their phases do nothing."""
 
     waiting = None
     launched: list[str] = []  # noqa: RUF012
     started: list[int] = []  # noqa: RUF012
     """Tiles that each kernel "start" was launched for."""
 
-    last: tuple = ()
-    """Arguments of the last kernel that was launched on slots, and its dense rows."""
-
     @staticmethod
     def advance(net, batch, work, rows) -> None:
-        """A graph of a stream: every slot goes on, in a thread of its own, until one has ended."""
-        counter = (ctypes.c_int * 4).from_address(int(batch["counter"][0]))
+        """Rounds of a stream: every slot goes on, in a thread of its own, until one has ended."""
+        counter = (ctypes.c_int * N_COUNTERS).from_address(int(batch["counter"][0]))
         counter[AVAILABLE] = counter[PUT]
         working, own = np.array([0, 0, 99, 1], np.int32), batch.copy()
         own["working"] = working.ctypes.data
@@ -85,17 +82,24 @@ class RawModule:
         library.gridveil_run(*(ctypes.c_void_p(one.ctypes.data) for one in (net, batch, work)))
 
     def __init__(self, code: str, options: tuple[str, ...], backend: str) -> None:
-        assert backend == "nvrtc" and "struct Net" in code and "#define BLOCKS_FACTOR 3" in code
+        assert backend == "nvrtc"
+        assert "struct CheckNet" in code or ("struct Net" in code and "#define BLOCKS_FACTOR 3" in code)
         self._rows = 2 if "#define ROWS 2" in code else 0
 
     def get_function(self, name: str):
         def launch(grid, block, arguments) -> None:
             RawModule.launched.append(name)
-            if len(arguments) == 3 and "n_slot" in (arguments[0].dtype.names or ()):
-                RawModule.last = arguments, self._rows
+            arguments = tuple(as_structure(one) for one in arguments)
             if name == "start":
                 RawModule.started.append(int(arguments[2]["n_tiles"][0]))
-            if name == "take_slots":
+            if name == "check_rows":
+                assert grid == (int(arguments[1]["n_rows"][0]),)
+                _check_library().gridveil_check(*(ctypes.c_void_p(one.ctypes.data) for one in arguments), 1)
+            elif name == "rounds" and arguments[1]["queue"][0]:
+                RawModule.advance(*arguments[:3], self._rows)
+            elif name == "rounds":
+                RawModule.solve()
+            elif name == "take_slots":
                 take_slots(*arguments)
             elif name == "init" and arguments[1]["queue"][0]:
                 net, _, work = arguments
@@ -106,6 +110,16 @@ class RawModule:
                 RawModule.waiting = arguments, self._rows
 
         return launch
+
+
+def as_structure(argument):
+    """What was passed by value, which CuPy takes of one element alone, as the structure of that size."""
+    if not (isinstance(argument, np.ndarray) and argument.dtype.kind == "V"):
+        return argument
+    assert argument.size == 1
+    declared = ((name, of) for of in (STRUCTURES, CHECK_STRUCTURES) for name in of)
+    types = {kind.itemsize: kind for kind in (structure_type(*one) for one in declared)}
+    return argument.view(types[argument.itemsize])
 
 
 def take_slots(net, work, memory, softness, width, source, without_work) -> None:
@@ -149,6 +163,8 @@ def cupy(monkeypatch):
     stand_in.empty = lambda *given: np.full(*given[:1], np.nan, *given[1:]).view(Array)
     stand_in.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
     monkeypatch.setitem(sys.modules, "cupy", stand_in)
-    device_kernels.kernels_for.cache_clear()
+    for made in (device_kernels.kernels_for, device_kernels.check_kernel):
+        made.cache_clear()
     yield stand_in
-    device_kernels.kernels_for.cache_clear()
+    for made in (device_kernels.kernels_for, device_kernels.check_kernel):
+        made.cache_clear()

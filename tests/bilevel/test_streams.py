@@ -59,13 +59,24 @@ def test_more_rows_than_slots_wait_in_a_ring(cupy, monkeypatch):
 
 
 def test_the_host_looks_when_enough_have_ended_or_one_has_waited(cupy, monkeypatch):
-    """With a share that is never reached, a few looks after the first end are enough."""
+    """With a share that is never reached, a while after the first end is enough."""
     monkeypatch.setattr(engine_gpu_stream, "ENOUGH", 2.0)
+    monkeypatch.setattr(engine_gpu_stream, "AS_LONG", 20.0)
     found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
     monkeypatch.setattr(engine_gpu_stream, "ENOUGH", 0.0)
     eager = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
     assert len(found.turns) < len(eager.turns)
     assert_equal_rows(found, eager)
+
+
+def test_streams_share_the_device_as_they_have_work():
+    shares = engine_gpu_stream._Shares()
+    assert shares.of(1, 50, 100) == 50  # no more than it wants
+    assert shares.of(2, 150, 100) == 75 and shares.of(1, 50, 100) == 25
+    assert shares.of(3, 1, 100) == 1  # some for everybody
+    shares.none_for(2)
+    shares.none_for(2)
+    assert shares.of(1, 500, 100) == 99
 
 
 @pytest.mark.parametrize("count, runs_on", [(2, "native"), (3, "gpu")])

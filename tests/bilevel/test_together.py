@@ -293,9 +293,7 @@ def test_a_high_point_at_noisy_data_that_cost_too_much_is_handed_over(monkeypatc
     def dearer(joint, start, raw):
         return raw if joint else replace(raw, cost=1.2 * raw.cost)
 
-    monkeypatch.setattr(
-        "gridveil.solvers.batch.solver.check_batch", lambda grid, on, some, cost, points, xp: xp.zeros((len(some), 3))
-    )
+    monkeypatch.setattr("gridveil.solvers.batch.solver.check_scenarios", lambda *given: np.zeros((len(given[3]), 3)))
     monkeypatch.setattr(together_search, "WORSE_THAN_START", 1.0)
     spoiled(setting, monkeypatch, dearer)
     assert set(setting.together().handed_over) == {HandOver.NOISY_TOO_DEAR}
@@ -310,7 +308,7 @@ def test_the_lowest_cost_of_all_solves_decides(factor, finishes, monkeypatch):
     def otherwise_when_cold(joint, start, raw):
         return raw if joint else replace(raw, cost=np.where(start == COLD, factor * raw.cost, raw.cost))
 
-    monkeypatch.setattr("gridveil.solvers.batch.solver.check_batch", lambda *given: np.zeros((len(given[3]), 3)))
+    monkeypatch.setattr("gridveil.solvers.batch.solver.check_scenarios", lambda *given: np.zeros((len(given[3]), 3)))
     spoiled(setting, monkeypatch, otherwise_when_cold)
     found = setting.together()
     assert np.array_equal(found.finished, usual.finished & finishes)

@@ -234,9 +234,7 @@ def dearer_dispatches(setting, monkeypatch, dear):
         numbers.append(len(numbers))
         return replace(raw, cost=1.2 * raw.cost) if dear(numbers[-1]) else raw
 
-    monkeypatch.setattr(
-        "gridveil.solvers.batch.solver.check_batch", lambda grid, on, some, cost, points, xp: xp.zeros((len(some), 3))
-    )
+    monkeypatch.setattr("gridveil.solvers.batch.solver.check_scenarios", lambda *given: np.zeros((len(given[3]), 3)))
     monkeypatch.setattr(together_search, "WORSE_THAN_START", 1.0)
     spoiled(setting, monkeypatch, dearer)
 
@@ -276,7 +274,7 @@ def test_a_cheaper_optimum_below_the_band_refuses_a_point(monkeypatch):
     def cheaper_when_cold(joint, start, raw):
         return raw if joint else replace(raw, cost=np.where(start == COLD, 0.9 * raw.cost, raw.cost))
 
-    monkeypatch.setattr("gridveil.solvers.batch.solver.check_batch", lambda *given: np.zeros((len(given[3]), 3)))
+    monkeypatch.setattr("gridveil.solvers.batch.solver.check_scenarios", lambda *given: np.zeros((len(given[3]), 3)))
     spoiled(setting, monkeypatch, cheaper_when_cold)
     assert set(in_rows(setting).handed_over) == {HandOver.REFUSED}
 

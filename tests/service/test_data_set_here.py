@@ -193,7 +193,6 @@ def test_a_device_makes_the_files_of_the_processor(layout, tmp_path, monkeypatch
     request = request_of(layout=layout, scenarios=300)
     make_data_set(request, tmp_path / "native", BatchEngine.NATIVE)
     monkeypatch.setattr("gridveil.solvers.batch.backends.engine_for", lambda _choice: DeviceEngine())
-    monkeypatch.setattr("gridveil.solvers.batch.solver.SMALL_CHECK", 0)
     monkeypatch.setattr(type(DeviceEngine.xp), "asnumpy", staticmethod(noted))
     make_data_set(request, tmp_path / "device", BatchEngine.GPU)
     assert bytes_of(tmp_path / "device") == bytes_of(tmp_path / "native")
@@ -213,7 +212,7 @@ def test_columns_do_not_depend_on_the_pieces_in_which_they_are_computed(monkeypa
     answer = backend.dispatch(scenarios, at_home=False)
     good = np.flatnonzero(answer.converged)
     whole = solution_vectors(shards.lowered, scenarios, answer.points, good, backend.xp)
-    monkeypatch.setattr(data_set_pglearn, "CHECK_CHUNK", 7 * shards.lowered.grid.n_bus)
+    monkeypatch.setattr(data_set_pglearn, "DEVICE_CHUNK", 7 * shards.lowered.grid.n_bus)
     pieces = solution_vectors(shards.lowered, scenarios, answer.points, good, backend.xp)
     assert 50 < len(good) < 100
     for name, array in whole.items():

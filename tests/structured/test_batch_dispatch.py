@@ -244,13 +244,13 @@ def test_rows_do_not_depend_on_threads_or_on_each_other():
     assert np.array_equal(one.cost[7:12], some.cost) and np.array_equal(one.points.price_q[7:12], some.points.price_q)
 
 
-@pytest.mark.parametrize("lanes, team", [(3, 3), (4, 2)])
-def test_lanes_that_share_a_scenario_find_what_one_finds(lanes, team):
-    """As threads of a warp do on a GPU, or a block of warps: levels, sums and decisions are then shared."""
+@pytest.mark.parametrize("lanes, team, split", [(3, 3, 1), (4, 2, 1), (8, 4, 4), (8, 8, 4)])
+def test_lanes_that_share_a_scenario_find_what_one_finds(lanes, team, split):
+    """As threads of a warp do on a GPU, or a block of warps: levels, sums, decisions and, if split, blocks are then shared."""
     _, network, _, _ = network_of("case300_ieee")
     scenarios = shaken("case300_ieee", 3, branch_out=np.array([[-1], [30], [-1]]))
     alone = BatchSolver(network, NativeEngine(threads=1)).dispatch(scenarios)
-    shared = BatchSolver(network, NativeEngine(threads=1, lanes=lanes, team=team)).dispatch(scenarios)
+    shared = BatchSolver(network, NativeEngine(threads=1, lanes=lanes, team=team, split=split)).dispatch(scenarios)
     assert np.array_equal(alone.status, shared.status) and np.array_equal(alone.iterations, shared.iterations)
     solved = alone.converged
     assert solved.any()

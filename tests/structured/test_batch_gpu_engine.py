@@ -11,7 +11,7 @@ from test_batch_joint import made_tasks
 
 from fake_cupy import FREE_BYTES, MULTIPROCESSORS, Device, RawModule
 from gridveil.solvers.batch import engine_gpu
-from gridveil.solvers.batch.device_kernels import BLOCK, PATIENT_ROUND
+from gridveil.solvers.batch.device_kernels import BLOCK, ROUND
 from gridveil.solvers.batch.engine_gpu import _IDLE, GpuEngine
 from gridveil.solvers.batch.engine_hybrid import HybridEngine
 from gridveil.solvers.batch.engine_native import NativeEngine
@@ -35,15 +35,15 @@ def test_a_batch_through_the_gpu_engine_is_the_native_one(cupy):
 
 
 def test_joint_tasks_through_the_gpu_engine_are_the_native_ones(cupy):
-    """Each round of theirs has two kernels more, in their places."""
+    """Each round of theirs has two kernels more, in their places, where lanes of several slots share a warp."""
     arrays, tasks, _ = made_tasks("case14_ieee", "push", 5)
     network = lower_network(arrays, joint=True)
     RawModule.launched.clear()
-    found = JointSolver(network, GpuEngine()).solve(tasks)
+    found = JointSolver(network, GpuEngine(lanes=1)).solve(tasks)
     expected = JointSolver(network, NativeEngine(threads=1)).solve(tasks)
     assert np.array_equal(found.cost, expected.cost) and np.array_equal(found.points.demand_q, expected.points.demand_q)
     first = RawModule.launched[1 : RawModule.launched.index("step") + 1]
-    assert [name for name in first if name in PATIENT_ROUND] == list(PATIENT_ROUND)
+    assert [name for name in first if name in ROUND] == list(ROUND)
     assert first[first.index("factor") + 1] == "border" and first[first.index("correct") + 1] == "refine"
 
 
@@ -113,7 +113,7 @@ def test_slots_at_work_are_spread_over_more_lanes(cupy):
     assert wider.tiles == 2 and wider.per_tile == 4 and wider.memory.size == 2 * 4 * 4 and asked["grid"] == (8,)
     assert memory is held.memory and width == 2 and source.tolist() == [0, 3, 7, 8, 11, -1, -1, -1]
     assert without_work == _IDLE
-    assert work is wider.work and int(work["memory"][0]) == wider.memory.ctypes.data
+    assert np.shares_memory(work, wider.work) and int(wider.work["memory"][0]) == wider.memory.ctypes.data
 
 
 @pytest.mark.parametrize("busy, lanes", [(3000, None), (400, 8), (100, 32)])
@@ -135,7 +135,7 @@ def test_small_batches_run_on_the_processor(cupy):
         RawModule.launched.clear()
         scenarios = shaken("case14_ieee", count)
         found, expected = solver.dispatch(scenarios), BatchSolver(network, small).dispatch(scenarios)
-        assert bool(RawModule.launched) is launched
+        assert bool(set(RawModule.launched) - {"check_rows"}) is launched
         assert np.array_equal(found.cost, expected.cost) and np.array_equal(found.points.va, expected.points.va)
 
 

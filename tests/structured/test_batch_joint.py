@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ from batch_cases import needs_compiler, network_of
 from feature_net import feature_net
 from gridveil.core.errors import InputError
 from gridveil.sectors.power.arrays import structured_arrays
-from gridveil.solvers.batch.check import check_joint
+from gridveil.solvers.batch.compiled_check import check_tasks
 from gridveil.solvers.batch.contract import JointTasks
 from gridveil.solvers.batch.engine_native import NativeEngine
-from gridveil.solvers.batch.joint import JointSolver
+from gridveil.solvers.batch.joint import JointSolver, joint_points, lower_tasks
 from gridveil.solvers.batch.network import lower_network
 from gridveil.solvers.structured import Dispatch, StructuredSolver
 from gridveil.solvers.structured.kkt_check import Candidate, check
@@ -133,22 +133,20 @@ def test_residuals_are_those_of_the_single_check_right_or_wrong(kind):
     """At the optimum and at points disturbed in every variable, where all terms count."""
     arrays, tasks, single = made_tasks("case14_ieee", kind, 3)
     solver = joint_solver(arrays)
-    answer = solver.solve(tasks)
-    generator = np.random.default_rng(8)
+    network, lowered, answer = solver.network, lower_tasks(solver.network, tasks), solver.solve(tasks)
+    scales, generator = (lowered.objective_scale, lowered.row_scale), np.random.default_rng(8)
     for size in (0.0, 1e-3, 0.1):
-        moved = {
-            f.name: getattr(answer.points, f.name) + size * generator.normal(size=getattr(answer.points, f.name).shape)
-            for f in fields(answer.points)
-        }
-        points, cost = replace(answer.points, **moved), answer.cost * (1 + size * generator.normal(size=3))
-        batch = check_joint(solver.network.grid, tasks, cost, points)
+        raw = answer.raw + size * generator.normal(size=answer.raw.shape)
+        cost = answer.cost * (1 + size * generator.normal(size=3))
+        if kind == "any cost":
+            raw[:, -4:-2] = 0.0
+        points = joint_points(network, tasks, *scales, raw, np)
+        batch, demand = check_tasks(NativeEngine(threads=2), network, [tasks], scales, cost, raw)
+        assert np.array_equal(demand, np.concatenate([points.demand_p, points.demand_q], axis=1))
         second = {"push": "ball", "cut": "cut"}.get(kind)
         for s, task in enumerate(single):
             rows = {} if kind == "any cost" else {"cost": points.row_prices[s, 0]}
             rows |= {second: points.row_prices[s, 1]} if second else {}
-            if kind == "any cost":
-                points.row_prices[s, 0] = 0.0
-                batch = check_joint(solver.network.grid, tasks, cost, points)
             names = ("price_p", "price_q", "flow_from", "flow_to", "angle_above", "angle_below")
             alone = check(
                 arrays,
@@ -165,10 +163,35 @@ def test_residuals_are_those_of_the_single_check_right_or_wrong(kind):
             assert batch[s] == pytest.approx(expected, rel=1e-6, abs=1e-12), (kind, size, s)
 
 
+def test_tasks_of_all_kinds_are_checked_together_as_each_kind_by_itself():
+    """Kind after kind, with data that lie in rows of longer arrays, as those of releases do."""
+    arrays, parts, scales, raws, costs = None, [], [], [], []
+    for kind, count in (("nearest", 2), ("cut", 3), ("push", 2)):
+        arrays, tasks, _ = made_tasks("case14_ieee", kind, count)
+        solver, lowered = joint_solver(arrays), lower_tasks(joint_solver(arrays).network, tasks)
+        answer = solver.solve(tasks)
+        together = np.concatenate([tasks.target_p, tasks.target_q], axis=1)
+        half = tasks.target_p.shape[1]
+        parts.append(replace(tasks, target_p=together[:, :half], target_q=together[:, half:]))
+        scales.append((lowered.objective_scale, lowered.row_scale))
+        raws.append(answer.raw + 1e-3)
+        costs.append(answer.cost)
+    engine, network = NativeEngine(threads=1), solver.network
+    alone = [
+        check_tasks(engine, network, [part], scale, cost, raw)
+        for part, scale, cost, raw in zip(parts, scales, costs, raws, strict=True)
+    ]
+    joined = [np.concatenate(some) for some in zip(*scales, strict=True)]
+    found, demand = check_tasks(engine, network, parts, tuple(joined), np.concatenate(costs), np.concatenate(raws))
+    assert np.array_equal(found, np.concatenate([one for one, _ in alone])) and len(np.unique(found[:, 0])) == 7
+    assert np.array_equal(demand, np.concatenate([one for _, one in alone]))
+
+
 @pytest.mark.parametrize("kind", ["cut", "push"])
-def test_lanes_that_share_a_task_find_the_same(kind):
+@pytest.mark.parametrize("lanes", [{"lanes": 4, "team": 2}, {"lanes": 4, "split": 4}])
+def test_lanes_that_share_a_task_find_the_same(kind, lanes):
     arrays, tasks, _ = made_tasks("case14_ieee", kind, 2)
-    alone, shared = joint_solver(arrays).solve(tasks), joint_solver(arrays, lanes=4, team=2).solve(tasks)
+    alone, shared = joint_solver(arrays).solve(tasks), joint_solver(arrays, **lanes).solve(tasks)
     assert alone.converged.tolist() == shared.converged.tolist()
     some = alone.converged
     assert shared.points.demand_p[some] == pytest.approx(alone.points.demand_p[some], abs=1e-6)

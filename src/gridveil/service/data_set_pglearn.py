@@ -22,11 +22,15 @@ from gridveil.solvers.batch.check import Answers
 from gridveil.solvers.batch.contract import BatchStatus, Points, Scenarios
 from gridveil.solvers.batch.lowering import gen_on
 from gridveil.solvers.batch.network import BatchNetwork
-from gridveil.solvers.batch.solver import CHECK_CHUNK, HOST_CHUNK, host
+from gridveil.solvers.batch.solver import host
 
 Array = Any
 """An array of NumPy or CuPy, (B, …)."""
 Ints = NDArray[np.int64]
+DEVICE_CHUNK = 2_000_000
+"""Bus voltages that columns are made of at a time: what is held of each is some hundred bytes."""
+HOST_CHUNK = 15_000
+"""The same in NumPy, for what fits into a processor's cache."""
 Vectors = dict[str, NDArray[np.float32]]
 """Columns of vectors under their names, one row per solved scenario."""
 
@@ -52,7 +56,7 @@ _TERMINATION = {
 
 def solution_vectors(network: BatchNetwork, scenarios: Scenarios, points: Points, good: Ints, xp: Any = np) -> Vectors:
     """Primal and dual solutions of the scenarios ``good`` (S,), whose points are in the memory of ``xp``."""
-    size = max(1, (HOST_CHUNK if xp is np else CHECK_CHUNK) // network.grid.n_bus)
+    size = max(1, (HOST_CHUNK if xp is np else DEVICE_CHUNK) // network.grid.n_bus)
     made = {name: xp.empty((len(good), _width(network, name)), np.float32) for name in _computed()}
     states = replace(
         scenarios, demand_p=scenarios.demand_p[:, :0], demand_q=scenarios.demand_q[:, :0]

@@ -1,8 +1,8 @@
-"""The independent check of optimality for a batch, on every scenario.
+"""Answers of dispatches in NumPy or CuPy: their flows, gradients and costs, and the check of what the structured solver finds.
 
-It shares no formula with the kernels: flows and gradients are complex, computed anew from the network, the scenario and the
-answer, as in structured/kkt_check.py. Multipliers of simple bounds are not asked for: a gradient that pushes against a bound
-counts only as far as the variable is away from that bound. ``xp`` is NumPy, or CuPy where the batch was solved on a GPU.
+Flows and gradients are complex, computed anew from the network, the scenario and the answer, as in structured/kkt_check.py.
+Multipliers of simple bounds are not asked for: a gradient that pushes against a bound counts only as far as the variable is away
+from that bound. Whole batches are checked by compiled_check.py, which does the same for each answer where it lies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gridveil.solvers.batch.contract import JointPoints, JointTasks, Points, Scenarios
+from gridveil.solvers.batch.contract import Points, Scenarios
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.network import PlainGrid
 
@@ -20,24 +20,15 @@ Array = Any
 """An array of NumPy or CuPy, (B, …)."""
 
 
-def check_batch(grid: PlainGrid, on: Array, scenarios: Scenarios, cost: Array, points: Points, xp: Any = np) -> Array:
+def check_batch(grid: PlainGrid, on: Array, scenarios: Scenarios, cost: Array, points: Points) -> Array:
     """(B, 3) scaled residuals: primal, dual, complementarity; NaN where an answer is no number.
 
     ``on`` (B, G) are the generators that take part (``lowering.gen_on``), ``cost`` (B,) the stated costs in $/h.
     """
-    case = Answers(grid, on, scenarios, points, xp)
-    primal = xp.maximum(case.infeasibility(), case.misstated(cost))
+    case = Answers(grid, on, scenarios, points, np)
+    primal = np.maximum(case.infeasibility(), case.misstated(cost))
     dual, scale = case.stationarity()
-    return xp.stack([primal, dual / scale, case.products() / scale], axis=1)
-
-
-def check_joint(grid: PlainGrid, tasks: JointTasks, cost: Array, points: JointPoints, xp: Any = np) -> Array:
-    """(B, 3) scaled residuals of joint tasks, as ``check_batch``."""
-    task = _Joint(grid, tasks, cost, points, xp)
-    primal = _largest(xp, task.infeasibility()[:, None], task.misstated(cost)[:, None], *task.violations())
-    dual, scale = task.stationarity(task.weight_of_cost, *task.load_gradients())
-    products = _largest(xp, task.products()[:, None], *task.row_products())
-    return xp.stack([primal, dual / scale, products / scale], axis=1)
+    return np.stack([primal, dual / scale, case.products() / scale], axis=1)
 
 
 class _Constants:
@@ -172,18 +163,15 @@ class Answers:
         by_magnitude = net.sum_at("near", by_own + (swapped + by_mutual).real)
         return by_angle, by_magnitude / points.vm + 2 * points.vm * shunt
 
-    def stationarity(self, weight_of_cost: Any = 1.0, *more: Array) -> tuple[Array, Array]:
-        """(B,) largest gradient of the Lagrangian, and the size of prices and costs to compare it with.
-
-        ``weight_of_cost`` (B, 1) is what a unit of cost weighs in the objective, ``more`` are gradients of other variables.
-        """
+    def stationarity(self) -> tuple[Array, Array]:
+        """(B,) largest gradient of the Lagrangian, and the size of prices and costs to compare it with."""
         xp, net, points, on = self.xp, self.net, self.points, self.on
         by_angle, by_magnitude = self.voltage_gradient()
         price = points.price_p + 1j * points.price_q
         flow = xp.concatenate([points.flow_from, points.flow_to], axis=1)
         _, slope_low, slope_high = self.slopes
         at_gen = net.gen_bus
-        to_left, to_right = (weight_of_cost * slope - points.price_p[:, at_gen] for slope in (slope_low, slope_high))
+        to_left, to_right = (slope - points.price_p[:, at_gen] for slope in (slope_low, slope_high))
         # At a corner of the cost any slope between the two will do.
         by_p = xp.maximum(xp.minimum(to_left, to_right), 0.0) + xp.minimum(xp.maximum(to_left, to_right), 0.0)
         worst = _largest(
@@ -196,9 +184,8 @@ class Answers:
             -flow,
             -points.angle_above,
             -points.angle_below,
-            *more,
         )
-        slopes = on * xp.abs(weight_of_cost) * xp.maximum(xp.abs(slope_low), xp.abs(slope_high))
+        slopes = on * xp.maximum(xp.abs(slope_low), xp.abs(slope_high))
         return worst, xp.maximum(1.0, _largest(xp, xp.abs(price), slopes))
 
     def _pushed(self, gradient: Array, value: Array, low: Array, high: Array) -> Array:
@@ -217,75 +204,6 @@ class Answers:
         pairs = ((flow, flow_room), (points.angle_above, above), (points.angle_below, below))
         # A multiplier of a limit that does not exist counts by itself.
         return _largest(xp, *(xp.abs(one * xp.where(xp.isfinite(room), room, 1.0)) for one, room in pairs))
-
-
-class _Joint(Answers):
-    """Joint tasks with their answers: demands are variables, cost and ball or cut are dense rows."""
-
-    def __init__(self, grid: PlainGrid, tasks: JointTasks, cost: Array, points: JointPoints, xp: Any) -> None:
-        scenarios = Scenarios(demand_p=points.demand_p, demand_q=points.demand_q)
-        super().__init__(grid, xp.ones((1, len(grid.gen_bus)), bool), scenarios, points, xp)
-        self.tasks, self.cost = tasks, cost
-        self.demand = xp.concatenate([points.demand_p, points.demand_q], axis=1)
-        self.away = self.demand - xp.concatenate([xp.asarray(tasks.target_p), xp.asarray(tasks.target_q)], axis=1)
-        self.price_of_cost, self.price_of_other = points.row_prices[:, 0], points.row_prices[:, 1]
-        self.weight_of_cost = self.price_of_cost[:, None]
-
-    @cached_property
-    def weight(self) -> Array:
-        """(B, 2 D) normals of the cuts."""
-        return self.xp.concatenate([self.xp.asarray(self.tasks.weight_p), self.xp.asarray(self.tasks.weight_q)], axis=1)
-
-    @cached_property
-    def rows(self) -> list[tuple[Array, Array, Array, Array, Array]]:
-        """Value, lower and upper bound, measure and multiplier (B,) of each dense row."""
-        xp, tasks = self.xp, self.tasks
-        low, high = xp.asarray(tasks.cost_low), xp.asarray(tasks.cost_high)
-        measure = xp.maximum(1.0, xp.where(xp.isfinite(high), xp.abs(high), 1.0))
-        found = [(self.cost, low, high, measure, self.price_of_cost)]
-        if tasks.delta is not None:
-            delta, least = xp.asarray(tasks.delta), solver_settings()["LEAST_BALL"]
-            measure = xp.maximum(2 * xp.sqrt(delta), least)
-            found.append(((self.away**2).sum(axis=1), -xp.inf + 0 * delta, delta, measure, self.price_of_other))
-        elif tasks.least is not None:
-            lowest = xp.asarray(tasks.least)
-            measure = xp.maximum(xp.abs(self.weight).max(axis=1), solver_settings()["LEAST_WEIGHT"])
-            reached = (self.weight * self.demand).sum(axis=1)
-            found.append((reached, lowest, xp.inf + 0 * lowest, measure, self.price_of_other))
-        return found
-
-    def violations(self) -> list[Array]:
-        """Of dense rows and of bounds on demands."""
-        xp, tasks = self.xp, self.tasks
-        found = [xp.stack([(low - value) / m, (value - high) / m], axis=1) for value, low, high, m, _ in self.rows]
-        if tasks.low is not None and tasks.high is not None:
-            found += [self.demand - xp.asarray(tasks.high), xp.asarray(tasks.low) - self.demand]
-        return found
-
-    def load_gradients(self) -> list[Array]:
-        """(B, 2 D) gradient of the Lagrangian by demand, as far as no bound explains it."""
-        xp, tasks, points, grid = self.xp, self.tasks, self.points, self.grid
-        at_load = self.net.load_bus
-        gradient = xp.concatenate([points.price_p[:, at_load], points.price_q[:, at_load]], axis=1)
-        if tasks.delta is not None:
-            gradient = gradient + 2 * self.price_of_other[:, None] * self.away
-            gradient[:, : len(grid.load_bus)] -= 1.0
-        else:
-            gradient = gradient + 2 * self.away
-            if tasks.least is not None:
-                gradient = gradient + self.price_of_other[:, None] * self.weight
-        if tasks.low is None or tasks.high is None:
-            return [xp.abs(gradient)]
-        return [self._pushed(gradient, self.demand, xp.asarray(tasks.low), xp.asarray(tasks.high))]
-
-    def row_products(self) -> list[Array]:
-        """(B, 1) products of the rows' multipliers and the room that they leave; a cost stated too high has room as well."""
-        xp = self.xp
-        found = [xp.abs(self.price_of_cost * xp.maximum(self.cost - self.slopes[0], 0.0))[:, None]]
-        for value, low, high, _, multiplier in self.rows:
-            room = xp.where(multiplier > 0, high - value, value - low)
-            found.append(xp.abs(multiplier * xp.where(xp.isfinite(room), room, 1.0))[:, None])
-        return found
 
 
 def _largest(xp: Any, *parts: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gridveil.solvers.batch.compiled_check import check_source
 from gridveil.solvers.batch.layout import kernel_source
 
 WARP = 32
@@ -16,13 +17,9 @@ BOUNDED = ("ASSEMBLE", "FACTOR", "SOLVE", "RECOVER", "OTHER")
 BOUNDS = (2, 3, 4, 4, 4)
 """Blocks per multiprocessor that the kernels of each group are compiled for: more blocks leave fewer registers."""
 ROUND = ("assemble", "start", "assemble", "factor", "predict", "aim", "surplus", "correct", "recover", "search", "step")
-"""Kernels of a round, in their order."""
-SYSTEM, CORRECTION = ("assemble", "factor"), ("surplus", "correct", "recover", "search")
-PATIENT_ROUND = (*ROUND[:2], *SYSTEM * 3, *ROUND[4:6], *CORRECTION * 2, "step")
-"""Kernels of a round of few slots: other shifts and second-order corrections are tried at once, not a round later each.
-
-A kernel that no slot has work for takes hardly any time; where slots are many, hardly a warp has none that waits.
-"""
+"""Kernels of a round where lanes of several slots share a warp, in their order."""
+RESIDENT = 256
+"""Threads for which the registers of a multiprocessor are enough, where slots go through all of a round in one kernel."""
 BORDERED = {"factor": "border", "correct": "refine"}
 """Kernels of tasks with dense rows, by the one that each follows."""
 
@@ -48,16 +45,31 @@ def block_size(lanes: int) -> int:
 
 
 @cache
-def kernels_for(lanes: int, bounds: tuple[int, ...], rows: int = 0) -> dict[str, Any]:
-    """The kernels by name, for so many lanes per slot and dense rows; and "lanes" themselves."""
+def kernels_for(lanes: int, bounds: tuple[int, ...], rows: int = 0, each_phase: bool = False) -> dict[str, Any]:
+    """The kernels by name, for so many lanes per slot and dense rows; and "lanes" themselves.
+
+    Where slots go through rounds on their own, there is one kernel for all; with ``each_phase`` those of the phases as well.
+    """
     import cupy
 
-    blocks = bounds if lanes <= WARP else (1,) * len(bounds)  # a round of few slots waits for memory, not for registers
-    least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in zip(BOUNDED, blocks, strict=True))
-    source = f"#define LANES {lanes}\n#define BLOCK {block_size(lanes)}\n{least}\n{kernel_source(rows)}"
+    phases = each_phase or lanes < WARP
+    blocks = {**dict(zip(BOUNDED, bounds, strict=True)), "ROUNDS": RESIDENT // block_size(lanes)}
+    least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in blocks.items())
+    defined = "#define EACH_PHASE\n" if each_phase else ""
+    source = f"#define LANES {lanes}\n#define BLOCK {block_size(lanes)}\n{defined}{least}\n{kernel_source(rows)}"
     module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
-    names = ("init", *dict.fromkeys(ROUND), "move_slots", "take_slots", "latch", *(BORDERED.values() if rows else ()))
+    of_a_round = (*dict.fromkeys(ROUND), *(BORDERED.values() if rows else ())) if phases else ()
+    names = ("init", *of_a_round, *(("rounds",) if lanes >= WARP else ()), "move_slots", "take_slots", "latch")
     return {name: module.get_function(name) for name in names} | {"lanes": lanes}
+
+
+@cache
+def check_kernel() -> Any:
+    """The independent check, a block for each answer."""
+    import cupy
+
+    source = f"#define LANES {BLOCK}\n{check_source()}"
+    return cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc").get_function("check_rows")
 
 
 def registers(lanes: int, bounds: tuple[int, ...] = BOUNDS) -> dict[str, tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gridveil.solvers.batch.device_kernels import PATIENT_ROUND, ROUND, WARP
+from gridveil.solvers.batch.device_kernels import WARP
 from gridveil.solvers.batch.engine import Array
 
 
@@ -35,9 +35,9 @@ class Slots:
         return per_tile_of(self.lanes)
 
     @property
-    def round(self) -> tuple[str, ...]:
-        """Kernels of a round, in their order."""
-        return PATIENT_ROUND if self.lanes >= WARP else ROUND
+    def on_its_own(self) -> bool:
+        """Whether a slot has a warp or a block to itself, and goes through its rounds at its own pace."""
+        return self.lanes >= WARP
 
     @property
     def tiles(self) -> int:
@@ -46,7 +46,7 @@ class Slots:
 
 
 class Plain:
-    """Stands for a graph while each kernel is timed."""
+    """Stands for a graph where kernels are launched one by one."""
 
     def __init__(self, launch: Any) -> None:
         self._launch = launch

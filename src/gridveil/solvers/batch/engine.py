@@ -30,6 +30,7 @@ Ints = NDArray[np.int64]
 Array = Any
 """An array of the engine: NumPy's or CuPy's."""
 
+N_COUNTERS = 5  # of the enumeration Counter in start.cuh
 _OF_STREAMS = ("queue", "ended", "working")  # fields of ``Batch`` that are for streams alone
 
 
@@ -182,6 +183,10 @@ class Engine(Protocol):
         """Solve a batch."""
         ...
 
+    def check(self, net: dict[str, Any], batch: dict[str, Any]) -> None:
+        """Run the independent check on answers in the engine's memory; see compiled_check.py."""
+        ...
+
     def suited(self, network: BatchNetwork, rows: int) -> Engine:
         """The engine for streams of so many rows, where one engine is several."""
         ...
@@ -240,7 +245,7 @@ def outputs(xp: Any, n_scenarios: int, n_point: int) -> dict[str, Array]:
         "iterations": xp.zeros(n_scenarios, xp.int32),
         "factorisations": xp.zeros(n_scenarios, xp.int32),
         "feasible": xp.zeros(n_scenarios, xp.int32),
-        "counter": xp.zeros(4, xp.int32),
+        "counter": xp.zeros(N_COUNTERS, xp.int32),
     }
 
 

@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
+from gridveil.solvers.batch.compiled_check import check_structures
 from gridveil.solvers.batch.device_kernels import (
     BLOCK,
     BORDERED,
     BOUNDS,
+    RESIDENT,
     ROUND,
     WARP,
     block_size,
+    check_kernel,
     kernels_for,
     missing_gpu,
 )
@@ -33,7 +36,7 @@ from gridveil.solvers.batch.engine import (
     outputs,
 )
 from gridveil.solvers.batch.engine_gpu_stream import GpuStream, advance
-from gridveil.solvers.batch.layout import filled
+from gridveil.solvers.batch.layout import by_value, filled
 from gridveil.solvers.batch.network import BatchNetwork
 from gridveil.solvers.batch.stream import EMPTY
 from gridveil.solvers.batch.stream_turns import TurnStream, take_turns
@@ -52,10 +55,10 @@ HELD_ROUNDS = 6
 WIDEST = 256
 SPREAD = (8, WARP, 128, WIDEST)
 """Lanes to which the last slots at work are spread, as soon as these fill the device: few lanes take long for a round."""
-BLOCK_SHARE = 0.25
-"""Threads, as a share of those that fill the device, up to which a slot has a block to itself: its lanes wait for each other."""
 LOOK_EVERY = 2
 """Rounds between two looks at how many scenarios are done."""
+ROUNDS_AT_ONCE = 4
+"""The same where slots go through rounds on their own."""
 MEMORY_SHARE = 0.85
 """Share of the free memory of the device that slots may take."""
 STATE_SHARE = 0.125
@@ -140,6 +143,10 @@ class GpuEngine:
         """Threads that fill the device."""
         return int(self.xp.cuda.Device().attributes["MultiProcessorCount"]) * FULL * BLOCK
 
+    def resident(self, lanes: int) -> int:
+        """Blocks that are at work at the same time, where slots go through rounds on their own."""
+        return self._full * RESIDENT // (FULL * BLOCK * block_size(lanes))
+
     def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
         """Whether slots with everything would take more than there is."""
         sizes, count = network.sizes(given.local is not None), len(given.demand_p)
@@ -175,6 +182,11 @@ class GpuEngine:
             self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
         return RawOutput(**made, seconds=seconds)
 
+    def check(self, net: dict[str, Any], batch: dict[str, Any]) -> None:
+        """Check answers, a block of threads for each."""
+        given = tuple(by_value(one) for one in check_structures(net, batch))
+        check_kernel()((batch["n_rows"],), (BLOCK,), given)
+
     def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> GpuStream | TurnStream:
         """A stream for so many rows."""
         kind = GpuStream if rows < TURNS_FROM else TurnStream
@@ -196,7 +208,7 @@ class GpuEngine:
             own.synchronize()
             for stream in streams:
                 if isinstance(stream, GpuStream):
-                    stream.wait()
+                    stream.rest()
 
     def suited(self, network: BatchNetwork, rows: int) -> GpuEngine:
         """Itself, for all that it is asked."""
@@ -234,21 +246,12 @@ class GpuEngine:
         stream = self.xp.cuda.Stream(non_blocking=True)
         with stream:
             self.launch(held, ("init",), arguments)
-            tiles, rounds, graph = held.tiles, 1 + HELD_ROUNDS * (rest is not None), None
-            if rest is not None:
-                held.work["n_tiles"] = max(
-                    1, min(tiles, self._first(wanted) // held.per_tile)
-                )  # their demands are there
-            self.launch(held, held.round, arguments)
-            if rest is not None:
-                self.launch(held, HELD * HELD_ROUNDS, arguments)
-                rest()
-                held.work["n_tiles"] = tiles
+            rounds, few = self._begin(held, arguments, wanted, rest), None
             while True:
-                graph = graph or self.captured(stream, held, arguments)
-                graph.launch(stream)
+                few = few or self._few_rounds(stream, held, arguments)
+                few.launch(stream)
                 stream.synchronize()
-                rounds += LOOK_EVERY
+                rounds += ROUNDS_AT_ONCE if held.on_its_own else LOOK_EVERY
                 taken, done = counter[:2].tolist()
                 if done >= least and taken >= wanted:
                     return rounds
@@ -258,10 +261,23 @@ class GpuEngine:
                     continue
                 lanes = self.wider(held, wanted - done, arguments[0])
                 if lanes is not None:
-                    held, graph = self.spread(held, arguments[0], kernels_for(lanes, self.bounds, rows)), None
+                    held, few = self.spread(held, arguments[0], kernels_for(lanes, self.bounds, rows)), None
                 elif held.tiles > LEAST_TILES and wanted - done < CROWDED * held.tiles * held.per_tile:
                     self._compact(held, arguments[0])
-                    graph = None
+                    few = None
+
+    def _begin(self, held: Slots, arguments: tuple[Any, Any], wanted: int, rest: Callable[[], None] | None) -> int:
+        """See to the rest of the demands, while slots work that need none of it where rounds can be held; rounds of these."""
+        if rest is None or held.on_its_own:
+            if rest is not None:
+                rest()
+            return 0
+        tiles = held.tiles
+        held.work["n_tiles"] = max(1, min(tiles, self._first(wanted) // held.per_tile))  # their demands are there
+        self.launch(held, ROUND + HELD * HELD_ROUNDS, arguments)
+        rest()
+        held.work["n_tiles"] = tiles
+        return 1 + HELD_ROUNDS
 
     def wider(self, held: Slots, busy: int, net: Any) -> int | None:
         """More lanes for the slots that are left, if these fill the device and a copy of them fits beside the others."""
@@ -279,29 +295,37 @@ class GpuEngine:
             pool.free_all_blocks()
         return bool(needed < MEMORY_SHARE * device.mem_info[0])
 
-    def captured(self, stream: Any, held: Slots, arguments: tuple[Any, Any], *, latched: bool = False) -> Any:
-        """A few rounds as one graph: a launch each from Python would take longer than the kernels of a small batch.
-
-        ``latched``, each begins with a look at what has been put into a stream.
-        """
-        names = (*(("latch",) if latched else ()), *held.round) * LOOK_EVERY
-        if self.phases is not None:
+    def _few_rounds(self, stream: Any, held: Slots, arguments: tuple[Any, Any]) -> Any:
+        """A few rounds, as one graph where they are many kernels: launching each from Python would take longer than these."""
+        names = ("latch", "rounds") if held.on_its_own else ROUND * LOOK_EVERY
+        if held.on_its_own or self.phases is not None:
             return Plain(lambda: self.launch(held, names, arguments))
         stream.begin_capture()
         self.launch(held, names, arguments)
         return stream.end_capture()
 
-    def launch(self, held: Slots, names: tuple[str, ...], arguments: tuple[Any, Any]) -> None:
-        """Kernels by name, one after the other, on all slots; ``arguments`` are ``Net`` and ``Batch``."""
-        block, given = block_size(held.lanes), (*arguments, held.work)
+    def launch(
+        self,
+        held: Slots,
+        names: tuple[str, ...],
+        arguments: tuple[Any, Any],
+        rounds: int = ROUNDS_AT_ONCE,
+        blocks: int = 0,
+    ) -> None:
+        """Kernels by name, one after the other, on all slots; ``arguments`` are ``Net`` and ``Batch``.
+
+        ``rounds`` are those of slots on their own, which ``blocks`` work on, if not one for each.
+        """
+        block, given = block_size(held.lanes), tuple(by_value(one) for one in (*arguments, held.work))
         grid = ((held.tiles * max(WARP, held.lanes) + block - 1) // block,)
         for name in names:
             if name == "latch":
-                held.kernels[name]((1,), (1,), arguments[1:])
+                held.kernels[name]((1,), (1,), given[1:2])
                 continue
+            more = (np.int32(rounds),) if name == "rounds" else ()
             for one in (name, BORDERED.get(name)):
                 if one in held.kernels:
-                    held.kernels[one](grid, (block,), given)
+                    held.kernels[one]((blocks,) if more and blocks else grid, (block,), given + more)
                     self._note(one)
 
     def _busy(self, held: Slots, net: Any) -> NDArray[np.bool_]:
@@ -320,7 +344,7 @@ class GpuEngine:
         moved = np.flatnonzero(busy[kept * held.per_tile :]) + kept * held.per_tile
         if len(moved):
             lists = [self.xp.asarray(places.astype(np.int32)) for places in (moved, to[: len(moved)])]
-            held.kernels["move_slots"]((len(moved),), (BLOCK,), (net, held.work, *lists))
+            held.kernels["move_slots"]((len(moved),), (BLOCK,), (by_value(net), by_value(held.work), *lists))
         held.work["n_tiles"] = kept
 
     def spread(
@@ -332,7 +356,7 @@ class GpuEngine:
         source = np.full(wider.tiles * wider.per_tile, -1, np.int32)
         source[: len(busy)] = busy
         lists = (np.int32(held.per_tile), self.xp.asarray(source), np.int32(without_work))
-        given = (net, wider.work, held.memory, held.softness, *lists)
+        given = (by_value(net), by_value(wider.work), held.memory, held.softness, *lists)
         kernels["take_slots"]((len(source),), (BLOCK,), given)
         return wider
 
@@ -343,7 +367,7 @@ class GpuEngine:
         lanes = 1
         while lanes < WARP and 2 * lanes * slots <= LANE_SHARE * self._full:
             lanes *= 2
-        while WARP <= lanes < WIDEST and 2 * lanes * slots <= BLOCK_SHARE * self._full and 2 * lanes <= n_bus:
+        while WARP <= lanes < WIDEST and slots <= self.resident(2 * lanes) and 2 * lanes <= n_bus:
             lanes *= 2
         return lanes
 

@@ -56,6 +56,10 @@ class HybridEngine:
         raw = self._small.run(network, converted(given, self.xp.ndarray, self.xp.asnumpy), options)
         return converted(raw, np.ndarray, self.xp.asarray)
 
+    def check(self, net: dict[str, Any], batch: dict[str, Any]) -> None:
+        """On the GPU, where the answers are."""
+        self._large.check(net, batch)
+
     def suited(self, network: BatchNetwork, rows: int) -> Engine:
         """The processor where its cores are through an iteration of all rows before the host has looked at the device's."""
         small = rows * network.grid.n_bus <= self._cores * STREAM_BUSES_PER_CORE

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
 from gridveil.core.threads import all_cores
+from gridveil.solvers.batch.compiled_check import CHECK_STRUCTURES, check_source, check_structures
 from gridveil.solvers.batch.engine import (
     Array,
     Ints,
@@ -62,17 +63,20 @@ class NativeEngine:
     state_bytes = 256 << 20
     """Larger batches are no quicker here, and nobody sees a result before all of a batch have theirs."""
 
-    def __init__(self, threads: int | None = None, *, lanes: int = 1, team: int | None = None) -> None:
-        """``lanes`` threads share a scenario, in teams, as on a GPU: slow, for tests of what only happens there."""
+    def __init__(self, threads: int | None = None, *, lanes: int = 1, team: int | None = None, split: int = 1) -> None:
+        """``lanes`` threads share a scenario, in teams, and ``split`` of them a block, as on a GPU.
+
+        That is slow: it is for tests of what only happens there.
+        """
         missing = missing_compiler()
         if missing:
             raise InputError(missing)
         self._threads = threads or all_cores()
-        self._lanes, self._team = lanes, team or lanes
+        self._shared = (lanes, team or lanes, split)
 
     def _library(self, rows: int = 0) -> ctypes.CDLL:
         """The kernels for tasks with so many dense rows."""
-        return _library(self._lanes, self._team, rows)
+        return _library(self._shared, rows)
 
     def send(self, *arrays: Array) -> tuple[list[Array], None]:
         """The arrays themselves."""
@@ -98,6 +102,11 @@ class NativeEngine:
         seconds = perf_counter() - begin
         made.pop("counter")
         return RawOutput(**made, seconds=seconds)
+
+    def check(self, net: dict[str, Any], batch: dict[str, Any]) -> None:
+        """Check answers, every thread its share of them."""
+        structures, threads = check_structures(net, batch), max(1, min(self._threads, batch["n_rows"]))
+        _check_library().gridveil_check(*(ctypes.c_void_p(one.ctypes.data) for one in structures), threads)
 
     def suited(self, network: BatchNetwork, rows: int) -> NativeEngine:
         """Itself, for all that it is asked."""
@@ -164,13 +173,28 @@ class NativeStream:
 
 
 @cache
-def _library(lanes: int, team: int, rows: int) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(_built(f"#define LANES {lanes}\n#define TEAM {team}\n{kernel_source(rows)}")))
-    sizes = (ctypes.c_longlong * 5)()
-    library.gridveil_sizes(sizes)
-    expected = [structure_type(name).itemsize for name in ("Net", "Batch", "Work")]
-    if list(sizes) != [*expected, N_SCALARS, row_fields(rows)]:
-        raise RuntimeError("the structures of the kernels and of layout.py differ")
+def _check_library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(_built(check_source())))
+    _confirm(
+        library.gridveil_check_sizes, [structure_type(name, CHECK_STRUCTURES).itemsize for name in CHECK_STRUCTURES]
+    )
+    return library
+
+
+def _confirm(asked: Any, expected: list[int]) -> None:
+    sizes = (ctypes.c_longlong * len(expected))()
+    asked(sizes)
+    if list(sizes) != expected:
+        raise RuntimeError("the structures of the kernels and those of Python differ")
+
+
+@cache
+def _library(shared: tuple[int, int, int], rows: int) -> ctypes.CDLL:
+    lanes, team, split = shared
+    lines = (f"#define LANES {lanes}", f"#define TEAM {team}", f"#define SPLIT {split}", kernel_source(rows))
+    library = ctypes.CDLL(str(_built("\n".join(lines))))
+    sizes = [structure_type(name).itemsize for name in ("Net", "Batch", "Work")]
+    _confirm(library.gridveil_sizes, [*sizes, N_SCALARS, row_fields(rows)])
     return library
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -10,32 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.solvers.batch.check import check_joint
+from gridveil.solvers.batch.compiled_check import check_tasks
 from gridveil.solvers.batch.contract import BatchAnswer, JointPoints, JointTasks
 from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import UNBOUNDED, solver_settings
 from gridveil.solvers.batch.lowering import places, read_points
 from gridveil.solvers.batch.network import BatchNetwork, relaxed_bounds
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
-from gridveil.solvers.batch.solver import CHECK_CHUNK, SMALL_CHECK, at_hand, contiguous, host, verdict
+from gridveil.solvers.batch.solver import at_hand, contiguous, host, verdict
 from gridveil.solvers.batch.starts import StartKind, Starts, same_start
 
 _TARGETS = ("target_p", "target_q")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TaskScales:
-    """The scales that answers to joint tasks are read back by."""
+class LoweredTasks:
+    """Joint tasks as the kernels take them."""
 
     objective_scale: Array
     """(B,)"""
     row_scale: Array
-    """(B, 2)"""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LoweredTasks(TaskScales):
-    """Joint tasks as the kernels take them."""
+    """(B, 2) with the objective's what answers are read back by."""
 
     local: Array
     """(B, 5, n) low, high, quadratic, linear of every local variable, and its weight in the second row."""
@@ -135,7 +130,9 @@ class JointSolver:
         given = replace(given, demand_p=target_p, demand_q=target_q, rest=rest)
         raw = self._engine.run(self.network, given, self.options)
         cost = raw.cost + float(self.network.constants.sum())
-        points, residuals = self._read(tasks, lowered, cost, raw.point)
+        scales = (lowered.objective_scale, lowered.row_scale)
+        residuals, _ = check_tasks(self._engine, self.network, [tasks], scales, cost, raw.point)
+        points = at_hand(xp, joint_points(self.network, tasks, *scales, raw.point, xp))
         return BatchAnswer(
             cost=host(xp, cost),
             status=host(xp, verdict(xp, raw.status, residuals)),
@@ -150,15 +147,8 @@ class JointSolver:
 
     def checked_rows(self, parts: Sequence[JointTasks], scale: Array, row_scale: Array, raw: RawOutput) -> EngineAnswer:
         """Answers to tasks of several kinds, kind after kind, that stay in the engine's memory, as far as the check agrees."""
-        xp, lowered = self._engine.xp, TaskScales(objective_scale=scale, row_scale=row_scale)
-        cost = raw.cost + float(self.network.constants.sum())
-        demand, residuals = xp.empty((len(cost), 2 * len(self.network.grid.load_bus))), xp.empty((len(cost), 3))
-        begin = 0
-        for tasks in parts:
-            for rows, points, found in self._checked(tasks, lowered, cost, raw.point, begin):
-                demand[rows] = xp.concatenate([xp.asarray(points.demand_p), xp.asarray(points.demand_q)], axis=1)
-                residuals[rows] = xp.asarray(found)
-            begin += len(tasks)
+        xp, cost = self._engine.xp, raw.cost + float(self.network.constants.sum())
+        residuals, demand = check_tasks(self._engine, self.network, parts, (scale, row_scale), cost, raw.point)
         return EngineAnswer.of(raw, cost, verdict(xp, raw.status, residuals), demand, None)
 
     def given_rows(self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts) -> RawInput:
@@ -177,40 +167,11 @@ class JointSolver:
             rows=contiguous(xp, lowered.rows),
         )
 
-    def _checked(
-        self, tasks: JointTasks, lowered: TaskScales, cost: Any, raw: Any, begin: int = 0
-    ) -> Iterator[tuple[slice, JointPoints, Any]]:
-        """Rows of a batch with their points and the residuals of the check, some tasks at a time; ``begin`` is the first's."""
-        device, network = self._engine.xp, self.network
-        chunk = max(1, CHECK_CHUNK // network.grid.n_bus)
-        xp = np if len(tasks) * network.grid.n_bus <= SMALL_CHECK else device
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            for first in range(0, len(tasks), chunk):
-                some = tasks.rows(slice(first, first + chunk))
-                rows = slice(begin + first, begin + first + len(some))
-                given = [lowered.objective_scale[rows], lowered.row_scale[rows], raw[rows], cost[rows]]
-                if xp is not device:
-                    some, given = at_hand(device, some), [host(device, array) for array in given]
-                scale, row_scale, point, costs = (xp.asarray(array) for array in given)
-                points = _joint_points(network, some, scale, row_scale, point, xp)
-                yield rows, points, check_joint(network.grid, some, costs, points, xp)
 
-    def _read(self, tasks: JointTasks, lowered: LoweredTasks, cost: Any, raw: Any) -> tuple[JointPoints, Any]:
-        """Points in the network's order, and the residuals of the check."""
-        xp = self._engine.xp
-        found, residuals = [], xp.empty((len(tasks), 3))
-        for rows, points, checked in self._checked(tasks, lowered, cost, raw):
-            residuals[rows] = xp.asarray(checked)
-            found.append(at_hand(xp, points))
-        if len(found) == 1:
-            return found[0], residuals
-        whole = {f.name: np.concatenate([getattr(part, f.name) for part in found]) for f in fields(JointPoints)}
-        return JointPoints(**whole), residuals
-
-
-def _joint_points(
+def joint_points(
     network: BatchNetwork, tasks: JointTasks, scale: Any, row_scale: Any, raw: Any, xp: Any
 ) -> JointPoints:
+    """Answers to joint tasks (B, n_point), whose scales are those of the objective (B,) and of the dense rows (B, 2)."""
     plain = read_points(network, raw, xp, scale[:, None])
     n_bus, n, n_load = network.grid.n_bus, network.n_local, len(network.grid.load_bus)
     away = raw[:, 4 * n_bus : 4 * n_bus + n][:, places(network, xp).demand]

@@ -66,8 +66,9 @@ STEP_OFFSETS: dict[str, _Length] = {
     "dl": ((1, "n_limit"),),
 }
 """Arrays of a step, which a slot holds twice unless it is lean."""
-NET_INTS = ("end_ptr", "end", "local_ptr", "local_row", "local_sign", "branch_flag", "bus_flag", "fixed", "load_ptr", "load",
-            "level_ptr", "column", "plain", "off_ptr", "off", "source_ptr", "source", "in_ptr", "in", "col_ptr", "row")  # fmt: skip
+NET_INTS = ("end_ptr", "end", "by_ends", "local_ptr", "local_row", "local_sign", "branch_flag", "bus_flag", "fixed",
+            "load_ptr", "load", "level_ptr", "column", "plain", "off_ptr", "off", "source_ptr", "source", "in_ptr", "in",
+            "col_ptr", "row")  # fmt: skip
 NET_REALS = ("branch", "bus", "start", "local")
 SIZES = ("n_bus", "n_branch", "n_local", "n_load", "n_block", "n_levels", "n_limit", "n_point", "n_step", "n_slot")
 STRUCTURES: dict[str, list[tuple[str, str]]] = {
@@ -108,17 +109,34 @@ STRUCTURES: dict[str, list[tuple[str, str]]] = {
 }
 
 
-def structure_type(name: str) -> np.dtype[Any]:
+Declared = dict[str, list[tuple[str, str]]]
+"""The fields of structures with their kinds."""
+
+
+def structure_type(name: str, of: Declared = STRUCTURES) -> np.dtype[Any]:
     """The structure as C++ lays it out."""
-    return np.dtype([(field, _KIND.get(kind, "u8")) for field, kind in STRUCTURES[name]], align=True)
+    return np.dtype([(field, _KIND.get(kind, "u8")) for field, kind in of[name]], align=True)
 
 
-def filled(name: str, values: dict[str, Any]) -> np.ndarray:
+def declarations(structures: Declared) -> str:
+    """Structures for C++."""
+    return "\n".join(
+        f"struct {name} {{ {' '.join(f'{kind} {field};' for field, kind in fields)} }};"
+        for name, fields in structures.items()
+    )
+
+
+def filled(name: str, values: dict[str, Any], of: Declared = STRUCTURES) -> np.ndarray:
     """One structure, every field given: numbers as they are, arrays by the address of their first entry, none by 0."""
-    made = np.zeros(1, structure_type(name))
-    for field, _ in STRUCTURES[name]:
+    made = np.zeros(1, structure_type(name, of))
+    for field, _ in of[name]:
         made[field] = _plain(values[field])
     return made
+
+
+def by_value(structure: np.ndarray) -> np.ndarray:
+    """A structure without names for its parts: CuPy would first describe every field of a named one, at every launch."""
+    return structure.view(f"V{structure.itemsize}")
 
 
 def _plain(value: Any) -> Any:
@@ -134,7 +152,7 @@ def slot_layout(sizes: dict[str, int]) -> dict[str, int]:
     found, at = {}, 0
     for name, length in (OFFSETS | STEP_OFFSETS).items():
         found[f"o_{name}"] = at
-        at += sum(factor * sizes[size] for factor, size in length)
+        at += -(-sum(factor * sizes[size] for factor, size in length) // 2) * 2  # even: see load_run in slot.cuh
     n_step = at - found[f"o_{next(iter(STEP_OFFSETS))}"]
     return found | {"n_step": n_step, "n_slot": at + (n_step if sizes["n_spare_bus"] else 0)}
 
@@ -157,9 +175,5 @@ def kernel_source(rows: int) -> str:
         f"constexpr {'int' if isinstance(value, int) else 'double'} {name} = {value!r};"
         for name, value in solver_settings().items()
     )
-    structures = "\n".join(
-        f"struct {name} {{ {' '.join(f'{kind} {field};' for field, kind in fields)} }};"
-        for name, fields in STRUCTURES.items()
-    )
     kernels = [(KERNELS / name).read_text(encoding="utf-8") for name in SOURCES]
-    return "\n".join([f"#define ROWS {rows}", constants, structures, *kernels])
+    return "\n".join([f"#define ROWS {rows}", constants, declarations(STRUCTURES), *kernels])

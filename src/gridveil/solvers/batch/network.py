@@ -315,6 +315,7 @@ def _branch_tables(ordered: Any, active: NDArray[np.bool_], start: Floats) -> di
     return {
         "end": ends[order].reshape(-1),
         "end_ptr": np.searchsorted(owner[order], np.arange(n_bus + 1)),
+        "by_ends": np.argsort(-np.bincount(owner, minlength=n_bus), kind="stable"),
         "branch": constants.reshape(-1),
         "branch_flag": (of_branch * np.array([[1], [2], [4], [8]])).sum(axis=0),
         "bus_flag": (of_bus * np.array([[1], [2]])).sum(axis=0),

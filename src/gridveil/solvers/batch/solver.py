@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.solvers.batch.check import check_batch
+from gridveil.solvers.batch.compiled_check import check_scenarios
 from gridveil.solvers.batch.contract import BatchAnswer, BatchStatus, JointPoints, JointTasks, Points, Scenarios
 from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.lowering import (
     cost_constants,
-    gen_on,
     local_table,
     outage_table,
     places,
@@ -31,17 +30,8 @@ if TYPE_CHECKING:
 
 Batch = TypeVar("Batch", Points, JointPoints, Scenarios, JointTasks)
 
-CHECK_CHUNK = 2_000_000
-"""Bus voltages checked at a time: what the check holds is some hundred bytes for each."""
-
-HOST_CHUNK = 15_000
-"""Bus voltages checked at a time by NumPy: what is computed from them fits into a processor's cache."""
-
 Demands = tuple[NDArray[np.float64], NDArray[np.float64]]
 """(D,) active and reactive power of each load site."""
-
-SMALL_CHECK = 15_000
-"""Bus voltages up to which a check is quicker in the caller's memory: a device takes as long for one as for many."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +97,7 @@ class BatchSolver:
             raw = self._from_scratch(given) if self._usual is None else self._from_usual(given, self._usual)
         clock.lap()
         cost = raw.cost + xp.asarray(cost_constants(self.network, scenarios))
-        residuals = self._check(scenarios, cost, raw.point)
+        residuals = check_scenarios(self._engine, self.network, scenarios, cost, raw.point)
         status = verdict(xp, raw.status, residuals)
         checked = clock.lap()
         points = read_points(self.network, raw.point, xp) if keep else None
@@ -130,7 +120,7 @@ class BatchSolver:
         xp, half = self._engine.xp, demand.shape[1] // 2
         scenarios = Scenarios(demand_p=demand[:, :half], demand_q=demand[:, half:])
         cost = raw.cost + float(self.network.constants.sum())
-        status = verdict(xp, raw.status, self._check(scenarios, cost, raw.point))
+        status = verdict(xp, raw.status, check_scenarios(self._engine, self.network, scenarios, cost, raw.point))
         at_load = places(self.network, xp).load_bus
         bus = raw.point[:, : 4 * self.network.grid.n_bus].reshape(len(demand), -1, 4)
         prices = xp.concatenate([bus[:, at_load, 2], bus[:, at_load, 3]], axis=1) / self.network.objective_scale
@@ -205,21 +195,6 @@ class BatchSolver:
         raw.iterations[left] += again.iterations
         raw.factorisations[left] += again.factorisations
         return replace(raw, seconds=raw.seconds + again.seconds)
-
-    def _check(self, scenarios: Scenarios, cost: Any, point: Any) -> Any:
-        device, grid = self._engine.xp, self.network.grid
-        xp = np if len(scenarios) * grid.n_bus <= SMALL_CHECK else device
-        if xp is not device:
-            scenarios, cost, point = at_hand(device, scenarios), host(device, cost), host(device, point)
-        residuals = xp.empty((len(scenarios), 3))
-        chunk = max(1, (HOST_CHUNK if xp is np else CHECK_CHUNK) // grid.n_bus)
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            for begin in range(0, len(scenarios), chunk):
-                rows = slice(begin, begin + chunk)
-                some = scenarios.rows(rows)
-                on, points = xp.asarray(gen_on(self.network, some)), read_points(self.network, point[rows], xp)
-                residuals[rows] = check_batch(grid, on, some, cost[rows], points, xp)
-        return device.asarray(residuals)
 
 
 def _failed(raw: RawOutput) -> Any:

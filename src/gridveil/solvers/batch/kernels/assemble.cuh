@@ -46,6 +46,10 @@ FN void lanes_join(Error& m) {
 FN void store_block(double* t, bool first, bool plain, const double* e) {
   // e: the twelve entries in rows θ and v of the earlier bus, then the first two of its price rows; the rest is zero, which
   // nobody reads in a plain block.
+#if SPLIT > 1
+  double all[16] = {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], e[9], 0.0, 0.0, e[10], e[11], 0.0, 0.0};
+  if (first) { store_run<16>(t, 0, all); return; }
+#endif
 #pragma unroll
   for (int k = 0; k < 16; k++) {
     int source = k < 10 ? k : k < 12 ? -1 : k < 14 ? k - 2 : -1;
@@ -59,7 +63,9 @@ FN void store_block(double* t, bool first, bool plain, const double* e) {
 FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& out, int i, double shift, bool softened,
                      Error& m) {
   int i_bus = i, fixed = constant(n.fixed + i), flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
-  double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), pp = AT(n.o_point, 4 * i + 2), pq = AT(n.o_point, 4 * i + 3);
+  double own[4];
+  load_run<4>(w, n.o_point + 4 * i, own);
+  double va = own[0], v = own[1], pp = own[2], pq = own[3];
   m.highest = most_of(m.highest, most_of(absolute(pp), absolute(pq)));
   double bp = AT(n.o_draw, 2 * i) + V(0) * v * v, bq = AT(n.o_draw, 2 * i + 1) + V(1) * v * v;
   double curvature = 2.0 * (V(0) * pp + V(1) * pq);
@@ -82,8 +88,9 @@ FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& 
       continue;
     }
     const double* c = e.c;
-    double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1);
-    double pp2 = AT(n.o_point, 4 * e.far + 2), pq2 = AT(n.o_point, 4 * e.far + 3);
+    double other[4];
+    load_run<4>(w, n.o_point + 4 * e.far, other);
+    double va2 = other[0], v2 = other[1], pp2 = other[2], pq2 = other[3];
     Limits l;
     Branch b;
     Hessian h;
@@ -148,16 +155,15 @@ FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& 
   if (fixed & 2) { g1 = f1 = a1 = d10 = d21 = d31 = 0.0; d11 = 1.0; }
   add_slope(m, g0); add_slope(m, g1); add_residual(m, bp); add_residual(m, bq);
   double diagonal[10] = {d00, d10, d11, d20, d21, 0.0, d30, d31, 0.0, 0.0};
-#pragma unroll
-  for (int e = 0; e < 10; e++) AT(n.o_diagonal, 10 * i + e) = diagonal[e];
+  store_run<10>(w, n.o_diagonal + 10 * i, diagonal);
   double right[4] = {-g0 - f0, -g1 - f1, -bp, -bq};
-#pragma unroll
-  for (int e = 0; e < 4; e++) AT(n.o_right, 4 * i + e) = right[e];
+  store_run<4>(w, n.o_right + 4 * i, right);
   AT(n.o_push, 2 * i) = a0;
   AT(n.o_push, 2 * i + 1) = a1;
   // The predictor aims at products of zero, so its right-hand side is known here.
-  STEP(n.o_x, 0, 4 * i) = right[0]; STEP(n.o_x, 0, 4 * i + 1) = right[1];
-  STEP(n.o_x, 0, 4 * i + 2) = right[2] + u2; STEP(n.o_x, 0, 4 * i + 3) = right[3] + u3;
+  right[2] += u2;
+  right[3] += u3;
+  store_run<4>(w, n.o_x + 4 * i, right);
 }
 
 FN void measure_rows(const Net& n, double* w, Error& m) {
@@ -228,7 +234,7 @@ FN void phase_assemble(const Net& n, double* w, const float* soft, int lane) {
     Outages out = outages(n, w);
     double shift = state == RETRYING ? SCALAR(SHIFT) : 0.0;
     bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
-    for (int i = lane; i < n.n_bus; i += LANES) assemble_bus(n, w, soft, out, i, shift, softened, m);
+    for (int q = lane; q < n.n_bus; q += LANES) assemble_bus(n, w, soft, out, bus_at(n, q), shift, softened, m);
     if (lane == 0) measure_rows(n, w, m);
   }
   lanes_join(m);

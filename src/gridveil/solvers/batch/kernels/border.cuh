@@ -57,10 +57,8 @@ FN void phase_border(const Net& n, double* w, int lane) {
   double shift = SCALAR(SHIFT), sum[ROWS][ROWS] = {{0.0}};
   if (on) fill_border(n, w, lane, shift);
   lanes_meet();
-  for (int r = 0; r < ROWS; r++) {
-    substitute_forward(n, w, lane, n.o_border + 4 * r * n.n_bus, on);
-    substitute_backward(n, w, lane, n.o_border + 4 * r * n.n_bus, on);
-  }
+  substitute_forward<ROWS>(n, w, lane, n.o_border, on);
+  substitute_backward<ROWS>(n, w, lane, n.o_border, on);
   if (on) schur_sums(n, w, lane, shift, sum);
   for (int r = 0; r < ROWS; r++)
     for (int q = 0; q < ROWS; q++) sum[r][q] = lanes_sum(sum[r][q]);

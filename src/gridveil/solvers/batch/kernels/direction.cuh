@@ -10,7 +10,7 @@ FN void shorten(Lengths& a, double s, double ds, double l, double dl, double fra
 FN void phase_predict(const Net& n, double* w, int lane) {
   bool on = (int)SCALAR(STATE) == READY && SCALAR(FREE) != 0.0;
   if (!any_lane(on)) return;
-  substitute_backward(n, w, lane, n.o_x, on);  // the forward half ran with the factorisation
+  substitute_backward<1>(n, w, lane, n.o_x, on);  // the forward half ran with the factorisation
   meet_rows(n, w, lane, on, 0, PREDICTED);
 }
 
@@ -28,8 +28,10 @@ FN double predict_limit(Predictor& p, bool counts, double l, double s, double k,
 FN void predict_bus(const Net& n, double* w, const float* soft, const Outages& out, int i, double shift, double most,
                     Predictor& p) {
   int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
-  double g0 = 0.0, g1 = 0.0, va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1);
-  double xa = STEP(n.o_x, 0, 4 * i), xv = STEP(n.o_x, 0, 4 * i + 1);
+  double g0 = 0.0, g1 = 0.0, at_bus[2], step[2];
+  load_run<2>(w, n.o_point + 4 * i, at_bus);
+  load_run<2>(w, n.o_x + 4 * i, step);
+  double va = at_bus[0], v = at_bus[1], xa = step[0], xv = step[1];
 #pragma unroll
   for (int e = 0; e < 2; e++) {
     double l = AT(n.o_limit, at + e), s = AT(n.o_slack, at + e), sign = e ? -1.0 : 1.0;
@@ -42,8 +44,10 @@ FN void predict_bus(const Net& n, double* w, const float* soft, const Outages& o
   for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (is_out(out, e.branch)) continue;
-    double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1);
-    double xa2 = STEP(n.o_x, 0, 4 * e.far), xv2 = STEP(n.o_x, 0, 4 * e.far + 1);
+    double there[2], step2[2];
+    load_run<2>(w, n.o_point + 4 * e.far, there);
+    load_run<2>(w, n.o_x + 4 * e.far, step2);
+    double va2 = there[0], v2 = there[1], xa2 = step2[0], xv2 = step2[1];
     Limits l;
     Branch b;
     load_limits(n, w, soft, e.branch, l);
@@ -62,8 +66,7 @@ FN void predict_bus(const Net& n, double* w, const float* soft, const Outages& o
     if (e.is_to) { g0 -= pa; g1 += push[0] * b.lft + push[1] * b.ltt; continue; }
     g0 += pa;
     g1 += push[0] * b.lff + push[1] * b.ltf;
-#pragma unroll
-    for (int k = 0; k < 4; k++) STEP(n.o_ds, 0, 4 * e.branch + k) = product[k];
+    store_run<4>(w, n.o_ds + 4 * e.branch, product);
   }
   int fixed = constant(n.fixed + i);
   if (!(fixed & 1)) AT(n.o_right, 4 * i) += g0;
@@ -102,7 +105,8 @@ FN void phase_aim(const Net& n, double* w, const float* soft, int lane) {
   if (on) {
     Outages out = outages(n, w);
     double shift = SCALAR(SHIFT);
-    for (int i = lane; i < n.n_bus; i += LANES) predict_bus(n, w, soft, out, i, shift, MOST_CORRECTED * mean, p);
+    for (int q = lane; q < n.n_bus; q += LANES)
+      predict_bus(n, w, soft, out, bus_at(n, q), shift, MOST_CORRECTED * mean, p);
   }
   lanes_join(p.change);
   if (on && lane == 0) predict_rows(n, w, p);
@@ -127,10 +131,12 @@ FN double widened(double s, double h, double multiplier, double mu) {
 }
 // Angle and magnitude of a bus after a step; the correction's step adds to the Newton step.
 FN void moved_voltage(const Net& n, const double* w, int i, int set, double length, double& va, double& v) {
-  double xa = STEP(n.o_x, 0, 4 * i), xv = STEP(n.o_x, 0, 4 * i + 1);
-  if (set) { xa += STEP(n.o_x, 1, 4 * i); xv += STEP(n.o_x, 1, 4 * i + 1); }
-  va = AT(n.o_point, 4 * i) + length * xa;
-  v = AT(n.o_point, 4 * i + 1) + length * xv;
+  double from[2], step[2], more[2] = {0.0};
+  load_run<2>(w, n.o_point + 4 * i, from);
+  load_run<2>(w, n.o_x + 4 * i, step);
+  if (set) load_run<2>(w, n.o_x + n.n_step + 4 * i, more);
+  va = from[0] + length * (step[0] + more[0]);
+  v = from[1] + length * (step[1] + more[1]);
 }
 
 FN void surplus_bus(const Net& n, double* w, const Outages& out, int i, int set, double length, double mu, bool first,
@@ -222,12 +228,12 @@ FN void phase_surplus(const Net& n, double* w, const float* soft, int lane) {
   bool first = SCALAR(CORRECTIONS) == 0.0, softened = (int)SCALAR(ATTEMPT) == SOFTENED;
   double length = SCALAR(LENGTH_CORRECTED), mu = SCALAR(MU);
   RowSums value = {{0.0}};
-  for (int i = lane; on && i < n.n_bus; i += LANES)
-    surplus_bus(n, w, out, i, first ? 0 : 1, length, mu, first, softened, value);
+  for (int q = lane; on && q < n.n_bus; q += LANES)
+    surplus_bus(n, w, out, bus_at(n, q), first ? 0 : 1, length, mu, first, softened, value);
   lanes_join(value);
   if (on && lane == 0) surplus_rows(n, w, value, first ? 0 : 1, length, mu, first);
   lanes_meet();
-  for (int i = lane; on && i < n.n_bus; i += LANES) surplus_right(n, w, soft, out, i);
+  for (int q = lane; on && q < n.n_bus; q += LANES) surplus_right(n, w, soft, out, bus_at(n, q));
 }
 
 // Right-hand side of the corrector; that of a second-order correction stands already.
@@ -264,8 +270,8 @@ FN void phase_correct(const Net& n, double* w, int lane) {
     corrector_right(n, w, i, shift, mu, most, is_free, softened);
   lanes_meet();
   int at = n.o_x + set * n.n_step;
-  substitute_forward(n, w, lane, at, on);
-  substitute_backward(n, w, lane, at, on);
+  substitute_forward<1>(n, w, lane, at, on);
+  substitute_backward<1>(n, w, lane, at, on);
   meet_rows(n, w, lane, on, set, set ? ADDED : CORRECTED);
 }
 
@@ -289,8 +295,8 @@ FN void recover_bus(const Net& n, double* w, float* soft, const Outages& out, in
   int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
   bool reset = shift > 0.0;
   double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), x[4];
-#pragma unroll
-  for (int e = 0; e < 4; e++) { x[e] = STEP(n.o_x, 0, 4 * i + e); r.sum += x[e]; }
+  load_run<4>(w, n.o_x + 4 * i, x);
+  r.sum += x[0] + x[1] + x[2] + x[3];
   double longest = most_of(absolute(x[0]) * inverse(1.0 + absolute(va)), absolute(x[1]) * inverse(1.0 + absolute(v)));
   r.relative = most_of(r.relative, longest);
 #pragma unroll
@@ -307,10 +313,11 @@ FN void recover_bus(const Net& n, double* w, float* soft, const Outages& out, in
   for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (e.is_to) continue;
-    double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1), xv2 = STEP(n.o_x, 0, 4 * e.far + 1);
-    double across = x[0] - STEP(n.o_x, 0, 4 * e.far), product[4];
-#pragma unroll
-    for (int k = 0; k < 4; k++) product[k] = STEP(n.o_ds, 0, 4 * e.branch + k);
+    double there[2], step2[2], product[4], ds[4] = {0.0}, dl[4] = {0.0};
+    load_run<2>(w, n.o_point + 4 * e.far, there);
+    load_run<2>(w, n.o_x + 4 * e.far, step2);
+    load_run<4>(w, n.o_ds + 4 * e.branch, product);
+    double va2 = there[0], v2 = there[1], across = x[0] - step2[0], xv2 = step2[1];
     Limits l;
     Branch b;
     load_limits(n, w, soft, e.branch, l);
@@ -321,14 +328,13 @@ FN void recover_bus(const Net& n, double* w, float* soft, const Outages& out, in
     double value[4] = {b.hf, b.ht, b.hu, b.hl};
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-      double ds = 0.0, dl = 0.0;
-      if (e.flags >> k & 1) {
-        recover_limit(r, l.l[k], l.s[k], l.k[k], value[k], change[k], aim_of(product[k], r.mu, most_product, is_free), ds, dl);
-        stiffen(soft + (4 * e.branch + k) * WIDTH, l.softness[k], dl, most_left, reset);
-      }
-      STEP(n.o_ds, 0, 4 * e.branch + k) = ds;
-      STEP(n.o_dl, 0, 4 * e.branch + k) = dl;
+      if (!(e.flags >> k & 1)) continue;
+      double aim = aim_of(product[k], r.mu, most_product, is_free);
+      recover_limit(r, l.l[k], l.s[k], l.k[k], value[k], change[k], aim, ds[k], dl[k]);
+      stiffen(soft + (4 * e.branch + k) * WIDTH, l.softness[k], dl[k], most_left, reset);
     }
+    store_run<4>(w, n.o_ds + 4 * e.branch, ds);
+    store_run<4>(w, n.o_dl + 4 * e.branch, dl);
   }
   for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
     Local y = local_at(n, w, k);
@@ -441,7 +447,8 @@ FN void phase_recover(const Net& n, double* w, float* soft, int lane) {
   if (on) {
     Outages out = outages(n, w);
     double most_left = LEFT_OVER * most_of(SCALAR(PRIMAL), tolerance_of(n, w));
-    for (int i = lane; i < n.n_bus; i += LANES) {
+    for (int q = lane; q < n.n_bus; q += LANES) {
+      int i = bus_at(n, q);
       if (state == READY) recover_bus(n, w, soft, out, i, shift, most_product, is_free, softened, most_left, r);
       else correct_bus(n, w, soft, out, i, shift, softened, r.fraction, r.length, r.change);
     }

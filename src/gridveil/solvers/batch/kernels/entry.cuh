@@ -1,19 +1,15 @@
-// Entry points. A round takes every slot through all phases; on a GPU each phase is a kernel, on a CPU a thread runs its one
-// slot through round after round.
-// A scenario that has ended makes room in the round it ends in: after the start, assemble sees only the new ones.
+// Entry points. A round takes every slot through all phases. Where lanes of several slots share a warp, each phase is a kernel
+// of its own on a GPU: assemble, and once more after the start, so that a scenario that has ended makes room in the round it ends
+// in. A slot that has a warp, a block or a thread of the CPU to itself goes through its rounds at its own pace.
 #if ROWS > 0
 #define BORDER(PHASE) PHASE(border, BLOCKS_SOLVE, phase_border(n, w, lane))
 #define REFINE(PHASE) PHASE(refine, BLOCKS_ASSEMBLE, phase_refine(n, w, soft, lane))
-#define BORDER_PHASE border,
-#define REFINE_PHASE refine,
 #else
 #define BORDER(PHASE)
 #define REFINE(PHASE)
-#define BORDER_PHASE
-#define REFINE_PHASE
 #endif
+#define INIT(PHASE) PHASE(init, 4, if (lane == 0) { SCALAR(STATE) = EMPTY; SCALAR(WAITED) = 0.0; })
 #define PHASES(PHASE)                                                 \
-  PHASE(init, 4, if (lane == 0) { SCALAR(STATE) = EMPTY; SCALAR(WAITED) = 0.0; })                \
   PHASE(start, BLOCKS_OTHER, phase_start(n, b, w, soft, lane))        \
   PHASE(assemble, BLOCKS_ASSEMBLE, phase_assemble(n, w, soft, lane))  \
   PHASE(factor, BLOCKS_FACTOR, phase_factor(n, w, lane))              \
@@ -27,21 +23,60 @@
   PHASE(search, BLOCKS_OTHER, phase_search(n, w, lane))               \
   PHASE(step, BLOCKS_OTHER, phase_step(n, w, lane))
 
+// One round of one slot. What another shift of the system or a second-order correction asks for comes in its next round, in
+// which nothing else has work.
+#ifdef __CUDACC__
+#define OF_A_ROUND FN
+#else
+#define OF_A_ROUND __attribute__((noinline)) static
+#endif
+#define DEFINE(name, least, body) \
+  OF_A_ROUND void run_##name(const Net& n, const Batch& b, double* w, float* soft, int lane) { body; }
+#define THEN(name, least, body) run_##name(n, b, w, soft, lane); lanes_meet();
+PHASES(DEFINE)
+FN void take_round(const Net& n, const Batch& b, double* w, float* soft, int lane) { PHASES(THEN) }
+
 #ifdef __CUDACC__
 // ``least`` blocks per multiprocessor bound the registers of a kernel.
+#define LAUNCHED(least) extern "C" __global__ void __launch_bounds__(BLOCK, least)
+#define SLOT_OF(tile) \
+  int within_tile = (blockIdx.x * blockDim.x + threadIdx.x) % TILE_THREADS, lane = within_tile / WIDTH; \
+  double* w = k.memory + (long long)(tile) * n.n_slot * WIDTH + (within_tile & (WIDTH - 1)); \
+  float* soft = k.softness + (long long)(tile) * n.n_limit * WIDTH + (within_tile & (WIDTH - 1)); \
+  (void)lane; (void)soft
 #define KERNEL(name, least, body) \
-  extern "C" __global__ void __launch_bounds__(BLOCK, least) name(const Net n, const Batch b, const Work k) { \
-    int thread = blockIdx.x * blockDim.x + threadIdx.x, tile = thread / TILE_THREADS, within_tile = thread % TILE_THREADS; \
+  LAUNCHED(least) name(const Net n, const Batch b, const Work k) { \
+    int tile = (blockIdx.x * blockDim.x + threadIdx.x) / TILE_THREADS; \
     if (tile >= k.n_tiles) return; \
-    int lane = within_tile / WIDTH; \
-    double* w = k.memory + (long long)tile * n.n_slot * WIDTH + (within_tile & (WIDTH - 1)); \
-    float* soft = k.softness + (long long)tile * n.n_limit * WIDTH + (within_tile & (WIDTH - 1)); \
-    (void)lane; (void)soft; \
+    SLOT_OF(tile); \
     body; \
   }
+INIT(KERNEL)
+#if LANES < 32 || defined(EACH_PHASE)
 PHASES(KERNEL)
-// Before each round of a stream: what has been put in by now can be taken.
-extern "C" __global__ void latch(const Batch b) { b.counter[AVAILABLE] = *(volatile int*)(b.counter + PUT); }
+#endif
+#if LANES >= 32
+// Rounds of every slot until it has none to take any more, or has had as many as asked for; a result is written in any case.
+// Whoever is done with a slot goes on with the next: there may be fewer blocks than slots.
+LAUNCHED(BLOCKS_ROUNDS) rounds(const Net n, const Batch b, const Work k, int count) {
+  for (;;) {
+    int tile = from_first_lane(threadIdx.x % TILE_THREADS == 0 ? take_one(b.counter + TILE) : 0);
+    if (tile >= k.n_tiles) return;
+    SLOT_OF(tile);
+    int state = EMPTY;
+    for (int r = 0; r < count || state == DONE; r++) {
+      take_round(n, b, w, soft, lane);
+      state = (int)SCALAR(STATE);
+      if (state == IDLE || state == EMPTY) break;
+    }
+  }
+}
+#endif
+// Before rounds: begin with the first slot again, and of a stream, what has been put in by now can be taken.
+extern "C" __global__ void latch(const Batch b) {
+  b.counter[AVAILABLE] = *(volatile int*)(b.counter + PUT);
+  b.counter[TILE] = 0;
+}
 // Towards the end of a batch: slots that still work move to tiles in front, one block per slot.
 extern "C" __global__ void move_slots(const Net n, const Work k, const int* from, const int* to) {
   int a = from[blockIdx.x], b = to[blockIdx.x];
@@ -68,46 +103,38 @@ extern "C" __global__ void take_slots(const Net n, const Work k, const double* m
   for (int e = threadIdx.x; e < n.n_limit; e += blockDim.x) t[e * WIDTH] = s[e * width];
 }
 #else
-#define CALL(name, least, body) static void name(const Net& n, const Batch& b, double* w, float* soft, int lane) { body; }
-PHASES(CALL)
-#define SYSTEM assemble, factor, BORDER_PHASE
-#define CORRECTION surplus, correct, REFINE_PHASE recover, search,
-#if LANES == 1
-#define IN_A_ROUND assemble, start, SYSTEM predict, aim, CORRECTION step
-#else  // as a GPU does with few slots (engine_gpu.PATIENT_ROUND)
-#define IN_A_ROUND assemble, start, SYSTEM SYSTEM SYSTEM predict, aim, CORRECTION CORRECTION step
-#endif
 // The slots of a stream go on where they stood. They stop, in the middle of a scenario, as soon as there are more threads than
 // scenarios and enough have ended: the host may have more to put in.
 enum Working { AT_WORK, HAVE_ENDED, THREADS, ENOUGH };
 static bool stops(const Batch& b, int state) {
   if (b.queue == nullptr) return state == IDLE;
   const volatile int* working = b.working;
-  return state == EMPTY || (working[AT_WORK] < working[THREADS] && working[HAVE_ENDED] >= working[ENOUGH]);
+  return state == EMPTY || (state != DONE && working[AT_WORK] < working[THREADS] && working[HAVE_ENDED] >= working[ENOUGH]);
 }
 static void run_slot(const Net& n, const Batch& b, double* w, float* soft, int lane) {
-  if (b.queue == nullptr) init(n, b, w, soft, lane);
-  for (;;) {
-    for (auto phase : {IN_A_ROUND}) {
-      lanes_meet();
-      phase(n, b, w, soft, lane);
-    }
-    lanes_meet();
-    if (from_first_lane((int)stops(b, (int)SCALAR(STATE)))) return;
-  }
+#define DO(name, least, body) body;
+  if (b.queue == nullptr) { INIT(DO) }
+  lanes_meet();
+  do take_round(n, b, w, soft, lane);
+  while (!from_first_lane((int)stops(b, (int)SCALAR(STATE))));
 }
 #if LANES == 1
 static void run_tile(const Net& n, const Batch& b, double* w, float* soft) { run_slot(n, b, w, soft, 0); }
 #else
 static void run_tile(const Net& n, const Batch& b, double* w, float* soft) {
-  Party all, teams[TEAMS];
+  Party all, teams[TEAMS], crews[LANES / SPLIT];
   pthread_barrier_init(&all.meeting, nullptr, LANES);
   for (auto& one : teams) pthread_barrier_init(&one.meeting, nullptr, TEAM);
+  for (auto& one : crews) pthread_barrier_init(&one.meeting, nullptr, SPLIT);
   std::vector<std::thread> lanes;
   for (int k = 0; k < LANES; k++)
-    lanes.emplace_back([&, k] { everyone = &all; team = teams + k / TEAM; own_lane = k; run_slot(n, b, w, soft, k); });
+    lanes.emplace_back([&, k] {
+      everyone = &all; team = teams + k / TEAM; crew = crews + k / SPLIT; own_lane = k;
+      run_slot(n, b, w, soft, k);
+    });
   for (auto& lane : lanes) lane.join();
   for (auto& one : teams) pthread_barrier_destroy(&one.meeting);
+  for (auto& one : crews) pthread_barrier_destroy(&one.meeting);
   pthread_barrier_destroy(&all.meeting);
 }
 #endif

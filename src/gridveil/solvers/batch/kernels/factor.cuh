@@ -71,20 +71,24 @@ FN int invert_block(double* m) {
   return (d0 < 0.0) + (d1 < 0.0) + (d2 < 0.0) + (d3 < 0.0);
 }
 
-FN void load_diagonal(const Net& n, const double* w, int j, double* d) {
-#pragma unroll
-  for (int e = 0; e < 10; e++) d[e] = AT(n.o_diagonal, 10 * j + e);
-}
+FN void load_diagonal(const Net& n, const double* w, int j, double* d) { load_run<10>(w, n.o_diagonal + 10 * j, d); }
 // No price meets a price in a block that the elimination leaves as its branches wrote it: four of its entries are zero.
 FN bool is_price_pair(int e) { return e == 10 || e == 11 || e == 14 || e == 15; }
 FN void load_block(const Net& n, const double* w, int a, double* u) {
   bool plain = constant(n.plain + a);
+#if SPLIT == 1
 #pragma unroll
   for (int e = 0; e < 16; e++) u[e] = is_price_pair(e) ? 0.0 : AT(n.o_block, 16 * a + e);
   if (plain) return;
 #pragma unroll
   for (int e = 10; e < 16; e++)
     if (is_price_pair(e)) u[e] = AT(n.o_block, 16 * a + e);
+#else
+  load_run<16>(w, n.o_block + 16 * a, u);
+#pragma unroll
+  for (int e = 10; e < 16; e++)
+    if (is_price_pair(e)) u[e] = plain ? 0.0 : u[e];
+#endif
 }
 // D · x for a symmetric 4×4 block given by its lower triangle; x and y with strides.
 FN void times_symmetric(const double* d, double x0, double x1, double x2, double x3, double* y, int stride) {
@@ -93,40 +97,80 @@ FN void times_symmetric(const double* d, double x0, double x1, double x2, double
   y[2 * stride] = d[3] * x0 + d[4] * x1 + d[5] * x2 + d[8] * x3;
   y[3 * stride] = d[6] * x0 + d[7] * x1 + d[8] * x2 + d[9] * x3;
 }
-FN void times_block(const double* d, const double* u, double* m) {
+// What a lane has of a block where SPLIT lanes share it, from its first row on: columns and rows of an off-diagonal block, rows
+// of a diagonal one. Lanes that have all of it take it as it is.
+#if SPLIT > 1
+#define PIPELINED _Pragma("unroll 2")  // the next update is fetched while one is made: there is hardly another warp to wait with
+#else
+#define PIPELINED
+#endif
+FN int first_row(int lane) { return lane % SPLIT * OWN_ROWS; }
+FN void load_columns(const Net& n, const double* w, int a, int row, double* u) {
+#if SPLIT == 1
+  load_block(n, w, a, u);
+#else
+  bool plain = constant(n.plain + a);
 #pragma unroll
-  for (int c = 0; c < 4; c++) times_symmetric(d, u[c], u[4 + c], u[8 + c], u[12 + c], m + c, 4);
+  for (int e = 0; e < 4; e++) {
+    double entry = AT(n.o_block, 16 * a + 4 * e + row);
+    u[e] = plain && e > 1 && row > 1 ? 0.0 : entry;
+  }
+#endif
+}
+FN void load_rows(const Net& n, const double* w, int a, int row, double* u) {
+#if SPLIT == 1
+  load_block(n, w, a, u);
+#else
+  bool plain = constant(n.plain + a);
+  load_run<4>(w, n.o_block + 16 * a + 4 * row, u);
+#pragma unroll
+  for (int e = 2; e < 4; e++) u[e] = plain && row > 1 ? 0.0 : u[e];
+#endif
+}
+FN void load_diagonal_rows(const Net& n, const double* w, int j, int row, double* d) {
+#pragma unroll
+  for (int r = 0; r < OWN_ROWS; r++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int low = row + r < e ? row + r : e, high = row + r < e ? e : row + r;
+      d[4 * r + e] = AT(n.o_diagonal, 10 * j + high * (high + 1) / 2 + low);
+    }
 }
 
-// What the columns below add to the diagonal block of column j (d) and to the predictor's right-hand side (x): every
-// ``step``-th update, from the ``first`` on.
-FN void gather_diagonal(const Net& n, const double* w, int j, int first, int step, double* d, double* x) {
+// One update of a block: minus own columns of U_a, times D_k⁻¹, times U_b. Of a diagonal block (a = b) the lower triangle will do.
+FN void add_update(const Net& n, const double* w, int a, int b, int k, int row, bool lower, double* sum) {
+  double own[4 * OWN_ROWS], m[4 * OWN_ROWS], u[16], d[10];
+  load_columns(n, w, a, row, own);
+  load_diagonal(n, w, k, d);
+#pragma unroll
+  for (int r = 0; r < OWN_ROWS; r++)
+    times_symmetric(d, own[r], own[OWN_ROWS + r], own[2 * OWN_ROWS + r], own[3 * OWN_ROWS + r], m + r, OWN_ROWS);
+  load_block(n, w, b, u);
+#pragma unroll
+  for (int r = 0; r < OWN_ROWS; r++)
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+      if (SPLIT == 1 && lower && c > r) continue;
+      sum[4 * r + c] -= m[r] * u[c] + m[OWN_ROWS + r] * u[4 + c] + m[2 * OWN_ROWS + r] * u[8 + c] + m[3 * OWN_ROWS + r] * u[12 + c];
+    }
+}
+// What the columns below add to own rows of the diagonal block of column j (sum) and of the predictor's right-hand side (x):
+// every ``step``-th update, from the ``first`` on.
+FN void gather_diagonal(const Net& n, const double* w, int j, int row, int first, int step, double* sum, double* x) {
+  PIPELINED
   for (int q = constant(n.in_ptr + j) + first; q < constant(n.in_ptr + j + 1); q += step) {
     int a = constant(n.in + 2 * q), k = constant(n.in + 2 * q + 1);
-    double u[16], m[16], dk[10], y[4];
-    load_block(n, w, a, u);
-    load_diagonal(n, w, k, dk);
+    double u[4 * OWN_ROWS], y[4];
+    add_update(n, w, a, a, k, row, true, sum);
+    load_columns(n, w, a, row, u);
+    load_run<4>(w, n.o_x + 4 * k, y);
 #pragma unroll
-    for (int e = 0; e < 4; e++) y[e] = STEP(n.o_x, 0, 4 * k + e);
-    times_block(dk, u, m);
-#pragma unroll
-    for (int r = 0; r < 4; r++) {
-#pragma unroll
-      for (int c = 0; c <= r; c++)
-        d[r * (r + 1) / 2 + c] -= u[r] * m[c] + u[4 + r] * m[4 + c] + u[8 + r] * m[8 + c] + u[12 + r] * m[12 + c];
-      x[r] -= u[r] * y[0] + u[4 + r] * y[1] + u[8 + r] * y[2] + u[12 + r] * y[3];
-    }
+    for (int r = 0; r < OWN_ROWS; r++)
+      x[r] -= u[r] * y[0] + u[OWN_ROWS + r] * y[1] + u[2 * OWN_ROWS + r] * y[2] + u[3 * OWN_ROWS + r] * y[3];
   }
 }
-// The diagonal block with its shifts and local variables, to which d and x are added; then its inverse, and D⁻¹ x.
-FN void finish_diagonal(const Net& n, double* w, int j, double shift, bool softened, double* d, double* x, int& negative,
-                        int& singular) {
-  double own[10];
-  load_diagonal(n, w, j, own);
-#pragma unroll
-  for (int e = 0; e < 10; e++) d[e] += own[e];
-#pragma unroll
-  for (int e = 0; e < 4; e++) x[e] += STEP(n.o_x, 0, 4 * j + e);
+// Shifts and local variables in the diagonal block of column j.
+FN void add_locals(const Net& n, const double* w, int j, double shift, bool softened, double* d, int& negative) {
   int fixed = constant(n.fixed + j);
   if (!(fixed & 1)) d[0] += shift;
   if (!(fixed & 2)) d[2] += shift;
@@ -140,69 +184,106 @@ FN void finish_diagonal(const Net& n, double* w, int j, double shift, bool softe
     negative += p < 0.0;
     if (v.row) d[9] -= inverse(p); else d[5] -= inverse(p);
   }
+}
+// The inverse of the diagonal block d of column j, and D⁻¹ x.
+FN void invert_diagonal(const Net& n, double* w, int j, double* d, const double* x, int& negative, int& singular) {
   int found = invert_block(d);
   if (found < 0) singular = 1;
   negative += found;
-#pragma unroll
-  for (int e = 0; e < 10; e++) AT(n.o_diagonal, 10 * j + e) = d[e];
+  store_run<10>(w, n.o_diagonal + 10 * j, d);
   times_symmetric(d, x[0], x[1], x[2], x[3], &STEP(n.o_x, 0, 4 * j), WIDTH);
 }
+#if SPLIT == 1
+FN void finish_diagonal(const Net& n, double* w, int j, double shift, bool softened, const double* sum, double* x, int& negative,
+                        int& singular) {
+  double d[10], own[4];
+  load_diagonal(n, w, j, d);
+  load_run<4>(w, n.o_x + 4 * j, own);
+#pragma unroll
+  for (int r = 0; r < 4; r++) {
+#pragma unroll
+    for (int c = 0; c <= r; c++) d[r * (r + 1) / 2 + c] += sum[4 * r + c];
+    x[r] += own[r];
+  }
+  add_locals(n, w, j, shift, softened, d, negative);
+  invert_diagonal(n, w, j, d, x, negative, singular);
+}
+#else
+// Where a block has several lanes, its local variables are added before all levels, and one lane inverts what all have gathered.
+FN void begin_diagonal(const Net& n, double* w, int j, double shift, bool softened, int& negative) {
+  double d[10];
+  load_diagonal(n, w, j, d);
+  add_locals(n, w, j, shift, softened, d, negative);
+  store_run<10>(w, n.o_diagonal + 10 * j, d);
+}
+FN void add_to_diagonal(const Net& n, double* w, int j, int row, const double* sum, const double* x) {
+#pragma unroll
+  for (int c = 0; c < 4; c++)
+    if (c <= row) AT(n.o_diagonal, 10 * j + row * (row + 1) / 2 + c) += sum[c];
+  STEP(n.o_x, 0, 4 * j + row) += x[0];
+}
+FN void end_diagonal(const Net& n, double* w, int j, int& negative, int& singular) {
+  double d[10], x[4];
+  load_diagonal(n, w, j, d);
+  load_run<4>(w, n.o_x + 4 * j, x);
+  invert_diagonal(n, w, j, d, x, negative, singular);
+}
+#endif
 
-// Off-diagonal block: minus U_a' D_k⁻¹ U_b over all columns k in which both its buses stand.
-FN void gather_block(const Net& n, const double* w, int item, int first, int step, double* sum) {
+// Own rows of an off-diagonal block: minus U_a' D_k⁻¹ U_b over all columns k in which both its buses stand.
+FN void gather_block(const Net& n, const double* w, int item, int row, int first, int step, double* sum) {
+  PIPELINED
   for (int q = constant(n.source_ptr + item) + first; q < constant(n.source_ptr + item + 1); q += step) {
     int a = constant(n.source + 3 * q), b = constant(n.source + 3 * q + 1), k = constant(n.source + 3 * q + 2);
-    double u[16], m[16], dk[10];
-    load_block(n, w, a, u);
-    load_diagonal(n, w, k, dk);
-    times_block(dk, u, m);
-    load_block(n, w, b, u);
-#pragma unroll
-    for (int r = 0; r < 4; r++)
-#pragma unroll
-      for (int c = 0; c < 4; c++)
-        sum[4 * r + c] -= m[r] * u[c] + m[4 + r] * u[4 + c] + m[8 + r] * u[8 + c] + m[12 + r] * u[12 + c];
+    add_update(n, w, a, b, k, row, false, sum);
   }
 }
-FN void finish_block(const Net& n, double* w, int item, double* sum) {
+FN void finish_block(const Net& n, double* w, int item, int row, double* sum) {
   int code = constant(n.off + item), t = code >> 1;
   if (!(code & 1)) {  // not fill: a branch has written here
-    double own[16];
-    load_block(n, w, t, own);
+    double own[4 * OWN_ROWS];
+    load_rows(n, w, t, row, own);
 #pragma unroll
-    for (int e = 0; e < 16; e++) sum[e] += own[e];
+    for (int e = 0; e < 4 * OWN_ROWS; e++) sum[e] += own[e];
   }
-#pragma unroll
-  for (int e = 0; e < 16; e++) AT(n.o_block, 16 * t + e) = sum[e];
+  store_run<4 * OWN_ROWS>(w, n.o_block + 16 * t + 4 * row, sum);
 }
 
-// One item of a level by one lane.
-FN void factor_item(const Net& n, double* w, int column, int item, double shift, bool softened, int& negative, int& singular) {
-  double sum[16] = {0.0}, x[4] = {0.0};
-  if (column >= 0) {
-    gather_diagonal(n, w, column, 0, 1, sum, x);
-    finish_diagonal(n, w, column, shift, softened, sum, x, negative, singular);
-  } else {
-    bool untouched = constant(n.source_ptr + item) == constant(n.source_ptr + item + 1) && !(constant(n.off + item) & 1);
-    if (untouched) return;
-    gather_block(n, w, item, 0, 1, sum);
-    finish_block(n, w, item, sum);
-  }
+// What of one item of a level is still to do when its updates are gathered: a block of a column (≥ 0) or off the diagonal.
+FN void finish_item(const Net& n, double* w, int column, int item, int row, double shift, bool softened, double* sum, double* x,
+                    int& negative, int& singular) {
+  if (column < 0) { finish_block(n, w, item, row, sum); return; }
+#if SPLIT == 1
+  finish_diagonal(n, w, column, shift, softened, sum, x, negative, singular);
+#else
+  add_to_diagonal(n, w, column, row, sum, x);
+#endif
+}
+// One item of a level by a lane, or by SPLIT lanes.
+FN void factor_item(const Net& n, double* w, int lane, int column, int item, double shift, bool softened, int& negative,
+                    int& singular) {
+  double sum[4 * OWN_ROWS] = {0.0}, x[OWN_ROWS] = {0.0};
+  int row = first_row(lane);
+  bool untouched = column < 0 && constant(n.source_ptr + item) == constant(n.source_ptr + item + 1) &&
+                   !(constant(n.off + item) & 1);
+  if (untouched || (SPLIT > 1 && column >= 0 && constant(n.in_ptr + column) == constant(n.in_ptr + column + 1))) return;
+  if (column >= 0) gather_diagonal(n, w, column, row, 0, 1, sum, x);
+  else gather_block(n, w, item, row, 0, 1, sum);
+  finish_item(n, w, column, item, row, shift, softened, sum, x, negative, singular);
 }
 #if LANES > 1
 // One item by a team of lanes: near the root a level has few items with many updates each.
 FN void factor_together(const Net& n, double* w, int lane, bool on, int column, int item, double shift, bool softened,
                         int& negative, int& singular) {
-  double sum[16] = {0.0}, x[4] = {0.0};
-  if (on && column >= 0) gather_diagonal(n, w, column, lane, TEAM, sum, x);
-  if (on && column < 0) gather_block(n, w, item, lane, TEAM, sum);
+  double sum[4 * OWN_ROWS] = {0.0}, x[OWN_ROWS] = {0.0};
+  int row = first_row(lane), crew = lane / SPLIT;
+  if (on && column >= 0) gather_diagonal(n, w, column, row, crew, TEAM / SPLIT, sum, x);
+  if (on && column < 0) gather_block(n, w, item, row, crew, TEAM / SPLIT, sum);
 #pragma unroll
-  for (int e = 0; e < 16; e++) sum[e] = team_sum(sum[e]);
+  for (int e = 0; e < 4 * OWN_ROWS; e++) sum[e] = crews_sum(sum[e]);
 #pragma unroll
-  for (int e = 0; e < 4; e++) x[e] = team_sum(x[e]);
-  if (!on || lane != 0) return;
-  if (column >= 0) finish_diagonal(n, w, column, shift, softened, sum, x, negative, singular);
-  else finish_block(n, w, item, sum);
+  for (int e = 0; e < OWN_ROWS; e++) x[e] = crews_sum(x[e]);
+  if (on && crew == 0) finish_item(n, w, column, item, row, shift, softened, sum, x, negative, singular);
 }
 #endif
 
@@ -227,24 +308,32 @@ FN void phase_factor(const Net& n, double* w, int lane) {
   double shift = SCALAR(SHIFT);
   bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
   int negative = 0, singular = 0;
+#if SPLIT > 1
+  for (int j = lane; on && j < n.n_bus; j += LANES) begin_diagonal(n, w, j, shift, softened, negative);
+  lanes_meet();
+#endif
   for (int l = 0; l < n.n_levels; l++) {
     int c0 = constant(n.level_ptr + l), n_columns = constant(n.level_ptr + l + 1) - c0;
     int o0 = constant(n.off_ptr + l), n_items = n_columns + constant(n.off_ptr + l + 1) - o0;
 #if LANES > 1
-    if (2 * n_items <= TEAM) {
-      for (int q = lane / TEAM; q < n_items; q += TEAMS) {
-        int column = q < n_columns ? constant(n.column + c0 + q) : -1;
-        factor_together(n, w, lane % TEAM, on, column, o0 + q - n_columns, shift, softened, negative, singular);
-      }
-      lanes_meet();
-      continue;
-    }
-#endif
-    for (int q = lane; on && q < n_items; q += LANES) {
+    bool together = 2 * n_items <= TEAM;
+    for (int q = lane / TEAM; together && q < n_items; q += TEAMS) {
       int column = q < n_columns ? constant(n.column + c0 + q) : -1;
-      factor_item(n, w, column, o0 + q - n_columns, shift, softened, negative, singular);
+      factor_together(n, w, lane % TEAM, on, column, o0 + q - n_columns, shift, softened, negative, singular);
+    }
+#else
+    const bool together = false;
+#endif
+    for (int q = lane / SPLIT; on && !together && q < n_items; q += LANES / SPLIT) {
+      int column = q < n_columns ? constant(n.column + c0 + q) : -1;
+      factor_item(n, w, lane, column, o0 + q - n_columns, shift, softened, negative, singular);
     }
     lanes_meet();
+#if SPLIT > 1
+    for (int q = lane; on && q < n_columns; q += LANES)
+      end_diagonal(n, w, constant(n.column + c0 + q), negative, singular);
+    lanes_meet();
+#endif
   }
   negative = (int)lanes_sum(negative);
   singular = (int)lanes_sum(singular);
@@ -255,78 +344,108 @@ FN void phase_factor(const Net& n, double* w, int lane) {
   if (ROWS == 0 || singular) judge_inertia(n, w, negative, singular);
 }
 
-// One column of a substitution in the vector that lies at ``at``: every ``step``-th block's share, from the ``first`` on.
-FN void gather_below(const Net& n, const double* w, int j, int at, int first, int step, double* x) {
+// One column of a substitution in N vectors, which lie at ``at`` and behind each other: the share in own rows of every
+// ``step``-th block, from the ``first`` on.
+template <int N>
+FN void gather_below(const Net& n, const double* w, int j, int at, int row, int first, int step, double* x) {
+  PIPELINED
   for (int s = constant(n.in_ptr + j) + first; s < constant(n.in_ptr + j + 1); s += step) {
     int a = constant(n.in + 2 * s), k = constant(n.in + 2 * s + 1);
-    double u[16], y[4];
-    load_block(n, w, a, u);
+    double u[4 * OWN_ROWS], y[4];
+    load_columns(n, w, a, row, u);
 #pragma unroll
-    for (int e = 0; e < 4; e++) y[e] = AT(at, 4 * k + e);
+    for (int v = 0; v < N; v++) {
+      load_run<4>(w, at + 4 * (v * n.n_bus + k), y);
 #pragma unroll
-    for (int r = 0; r < 4; r++) x[r] -= u[r] * y[0] + u[4 + r] * y[1] + u[8 + r] * y[2] + u[12 + r] * y[3];
+      for (int r = 0; r < OWN_ROWS; r++)
+        x[v * OWN_ROWS + r] -=
+            u[r] * y[0] + u[OWN_ROWS + r] * y[1] + u[2 * OWN_ROWS + r] * y[2] + u[3 * OWN_ROWS + r] * y[3];
+    }
   }
 }
-FN void gather_above(const Net& n, const double* w, int j, int at, int first, int step, double* z) {
+template <int N>
+FN void gather_above(const Net& n, const double* w, int j, int at, int row, int first, int step, double* z) {
+  PIPELINED
   for (int a = constant(n.col_ptr + j) + first; a < constant(n.col_ptr + j + 1); a += step) {
     int i = constant(n.row + a);
-    double u[16], x[4];
-    load_block(n, w, a, u);
+    double u[4 * OWN_ROWS], x[4];
+    load_rows(n, w, a, row, u);
 #pragma unroll
-    for (int e = 0; e < 4; e++) x[e] = AT(at, 4 * i + e);
+    for (int v = 0; v < N; v++) {
+      load_run<4>(w, at + 4 * (v * n.n_bus + i), x);
 #pragma unroll
-    for (int r = 0; r < 4; r++) z[r] += u[4 * r] * x[0] + u[4 * r + 1] * x[1] + u[4 * r + 2] * x[2] + u[4 * r + 3] * x[3];
+      for (int r = 0; r < OWN_ROWS; r++)
+        z[v * OWN_ROWS + r] += u[4 * r] * x[0] + u[4 * r + 1] * x[1] + u[4 * r + 2] * x[2] + u[4 * r + 3] * x[3];
+    }
   }
 }
-FN void finish_forward(const Net& n, double* w, int j, int at, double* x) {
-  double d[10];
-  load_diagonal(n, w, j, d);
+// Own rows of D⁻¹ times a vector of which every lane has its own rows.
+FN void times_diagonal(const double* d, const double* own, double* found) {
+  double whole[4];
+  whole_vector(own, whole);
 #pragma unroll
-  for (int e = 0; e < 4; e++) x[e] += AT(at, 4 * j + e);
-  times_symmetric(d, x[0], x[1], x[2], x[3], &AT(at, 4 * j), WIDTH);
+  for (int r = 0; r < OWN_ROWS; r++)
+    found[r] = d[4 * r] * whole[0] + d[4 * r + 1] * whole[1] + d[4 * r + 2] * whole[2] + d[4 * r + 3] * whole[3];
 }
-FN void finish_backward(const Net& n, double* w, int j, int at, const double* z) {
-  double d[10], y[4];
-  load_diagonal(n, w, j, d);
-  times_symmetric(d, z[0], z[1], z[2], z[3], y, 1);
+template <int N> FN void finish_forward(const Net& n, double* w, int j, int at, int row, double* x) {
+  double d[4 * OWN_ROWS], found[OWN_ROWS];
+  load_diagonal_rows(n, w, j, row, d);
 #pragma unroll
-  for (int e = 0; e < 4; e++) AT(at, 4 * j + e) -= y[e];
+  for (int v = 0; v < N; v++) {
+    int place = 4 * (v * n.n_bus + j) + row;
+#pragma unroll
+    for (int r = 0; r < OWN_ROWS; r++) x[v * OWN_ROWS + r] += AT(at, place + r);
+    times_diagonal(d, x + v * OWN_ROWS, found);
+#pragma unroll
+    for (int r = 0; r < OWN_ROWS; r++) AT(at, place + r) = found[r];
+  }
 }
-FN void substitute_level(const Net& n, double* w, int lane, int at, bool on, int level, bool forward) {
-  int c0 = constant(n.level_ptr + level), c1 = constant(n.level_ptr + level + 1);
+template <int N> FN void finish_backward(const Net& n, double* w, int j, int at, int row, const double* z) {
+  double d[4 * OWN_ROWS], found[OWN_ROWS];
+  load_diagonal_rows(n, w, j, row, d);
+#pragma unroll
+  for (int v = 0; v < N; v++) {
+    times_diagonal(d, z + v * OWN_ROWS, found);
+#pragma unroll
+    for (int r = 0; r < OWN_ROWS; r++) AT(at, 4 * (v * n.n_bus + j) + row + r) -= found[r];
+  }
+}
+template <int N, bool FORWARD> FN void substitute_level(const Net& n, double* w, int lane, int at, bool on, int level) {
+  int c0 = constant(n.level_ptr + level), c1 = constant(n.level_ptr + level + 1), row = first_row(lane);
 #if LANES > 1
   if (2 * (c1 - c0) <= TEAM) {
+    int crew = lane % TEAM / SPLIT;
     for (int q = c0 + lane / TEAM; q < c1; q += TEAMS) {
       int j = constant(n.column + q);
-      double x[4] = {0.0};
-      if (on && forward) gather_below(n, w, j, at, lane % TEAM, TEAM, x);
-      if (on && !forward) gather_above(n, w, j, at, lane % TEAM, TEAM, x);
+      double x[N * OWN_ROWS] = {0.0};
+      if (on && FORWARD) gather_below<N>(n, w, j, at, row, crew, TEAM / SPLIT, x);
+      if (on && !FORWARD) gather_above<N>(n, w, j, at, row, crew, TEAM / SPLIT, x);
 #pragma unroll
-      for (int e = 0; e < 4; e++) x[e] = team_sum(x[e]);
-      if (!on || lane % TEAM != 0) continue;
-      if (forward) finish_forward(n, w, j, at, x);
-      else finish_backward(n, w, j, at, x);
+      for (int e = 0; e < N * OWN_ROWS; e++) x[e] = crews_sum(x[e]);
+      if (!on || crew != 0) continue;
+      if (FORWARD) finish_forward<N>(n, w, j, at, row, x);
+      else finish_backward<N>(n, w, j, at, row, x);
     }
     lanes_meet();
     return;
   }
 #endif
-  for (int q = c0 + lane; on && q < c1; q += LANES) {
+  for (int q = c0 + lane / SPLIT; on && q < c1; q += LANES / SPLIT) {
     int j = constant(n.column + q);
-    double x[4] = {0.0};
-    if (forward) {
-      gather_below(n, w, j, at, 0, 1, x);
-      finish_forward(n, w, j, at, x);
+    double x[N * OWN_ROWS] = {0.0};
+    if (FORWARD) {
+      gather_below<N>(n, w, j, at, row, 0, 1, x);
+      finish_forward<N>(n, w, j, at, row, x);
     } else if (constant(n.col_ptr + j) < constant(n.col_ptr + j + 1)) {
-      gather_above(n, w, j, at, 0, 1, x);
-      finish_backward(n, w, j, at, x);
+      gather_above<N>(n, w, j, at, row, 0, 1, x);
+      finish_backward<N>(n, w, j, at, row, x);
     }
   }
   lanes_meet();
 }
-FN void substitute_forward(const Net& n, double* w, int lane, int at, bool on) {
-  for (int l = 0; l < n.n_levels; l++) substitute_level(n, w, lane, at, on, l, true);
+template <int N> FN void substitute_forward(const Net& n, double* w, int lane, int at, bool on) {
+  for (int l = 0; l < n.n_levels; l++) substitute_level<N, true>(n, w, lane, at, on, l);
 }
-FN void substitute_backward(const Net& n, double* w, int lane, int at, bool on) {
-  for (int l = n.n_levels - 1; l >= 0; l--) substitute_level(n, w, lane, at, on, l, false);
+template <int N> FN void substitute_backward(const Net& n, double* w, int lane, int at, bool on) {
+  for (int l = n.n_levels - 1; l >= 0; l--) substitute_level<N, false>(n, w, lane, at, on, l);
 }

@@ -5,6 +5,12 @@
 #define TEAM (LANES < 32 ? LANES : 32)
 #endif
 #define TEAMS (LANES / TEAM)
+// SPLIT lanes share a 4×4 block, each with OWN_ROWS rows of it: where a slot has a warp or more, blocks of its lanes would lie
+// too far apart to be read together.
+#ifndef SPLIT
+#define SPLIT (LANES < 32 ? 1 : 4)
+#endif
+#define OWN_ROWS (4 / SPLIT)
 #ifdef __CUDACC__
 #define FN __device__ __forceinline__
 #define FN_APART __device__ __noinline__
@@ -21,6 +27,18 @@ FN double team_sum(double x) {
   for (int d = WIDTH; d < 32; d *= 2) x += __shfl_xor_sync(ALL_LANES, x, d);
   return x;
 }
+// Over the lanes of a team that have the same rows.
+FN double crews_sum(double x) {
+  for (int d = SPLIT * WIDTH; d < 32; d *= 2) x += __shfl_xor_sync(ALL_LANES, x, d);
+  return x;
+}
+#if SPLIT > 1
+FN void whole_vector(const double* own, double* whole) {
+  int first = threadIdx.x & (32 - SPLIT);
+#pragma unroll
+  for (int e = 0; e < 4; e++) whole[e] = __shfl_sync(0xfu << first, own[0], first + e);
+}
+#endif
 FN double team_max(double x) {
   for (int d = WIDTH; d < 32; d *= 2) { double y = __shfl_xor_sync(ALL_LANES, x, d); x = x > y ? x : y; }
   return x;
@@ -109,13 +127,13 @@ FN void lanes_meet() {}
 FN double lanes_sum(double x) { return x; }
 FN double lanes_max(double x) { return x; }
 FN double lanes_min(double x) { return x; }
-FN double team_sum(double x) { return x; }
+FN double crews_sum(double x) { return x; }
 FN int from_first_lane(int x) { return x; }
 FN double from_first_lane(double x) { return x; }
 #else
 // A warp, or a block of them, played by threads, so that tests without a GPU see how lanes share a slot.
 struct Party { pthread_barrier_t meeting; double said[LANES]; };
-static thread_local Party *everyone, *team;
+static thread_local Party *everyone, *team, *crew;
 static thread_local int own_lane;
 FN void meet(Party* party) { pthread_barrier_wait(&party->meeting); }
 FN void lanes_meet() { meet(everyone); }
@@ -128,9 +146,22 @@ template <class Join> double joined(Party* party, int own, int size, double x, J
   return all;
 }
 template <class Join> double lanes_joined(double x, Join join) { return joined(everyone, own_lane, LANES, x, join); }
-FN double team_sum(double x) {
-  return joined(team, own_lane % TEAM, TEAM, x, [](double a, double b) { return a + b; });
+FN double crews_sum(double x) {
+  team->said[own_lane % TEAM] = x;
+  meet(team);
+  double all = 0.0;
+  for (int k = own_lane % SPLIT; k < TEAM; k += SPLIT) all += team->said[k];
+  meet(team);
+  return all;
 }
+#if SPLIT > 1
+FN void whole_vector(const double* own, double* whole) {
+  crew->said[own_lane % SPLIT] = own[0];
+  meet(crew);
+  for (int e = 0; e < 4; e++) whole[e] = crew->said[e];
+  meet(crew);
+}
+#endif
 FN double lanes_sum(double x) { return lanes_joined(x, [](double a, double b) { return a + b; }); }
 FN double lanes_max(double x) { return lanes_joined(x, [](double a, double b) { return a > b ? a : b; }); }
 FN double lanes_min(double x) { return lanes_joined(x, [](double a, double b) { return a < b ? a : b; }); }
@@ -140,6 +171,13 @@ FN double from_first_lane(double x) { return lanes_joined(x, [](double a, double
 FN int from_first_lane(int x) { return (int)from_first_lane((double)x); }
 #endif
 FN double inverse(double x) { return 1.0 / x; }
+#endif
+
+#if SPLIT == 1
+FN void whole_vector(const double* own, double* whole) {
+#pragma unroll
+  for (int e = 0; e < 4; e++) whole[e] = own[e];
+}
 #endif
 
 // The next number below a limit, or -1.

@@ -79,7 +79,8 @@ FN void phase_refine(const Net& n, double* w, const float* soft, int lane) {
   for (int pass = 0; pass < REFINEMENTS; pass++) {
     double worst = 0.0, rho[ROWS], found[ROWS];
     RowSums change = {{0.0}}, met = {{0.0}};
-    for (int i = lane; on && i < n.n_bus; i += LANES) {
+    for (int q = lane; on && q < n.n_bus; q += LANES) {
+      int i = bus_at(n, q);
       worst = most_of(worst, refine_bus(n, w, soft, out, i, shift, mu));
       for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
         Local y = local_at(n, w, k);
@@ -91,8 +92,8 @@ FN void phase_refine(const Net& n, double* w, const float* soft, int lane) {
     on = on && worst > REFINED * size;
     lanes_meet();
     if (!any_lane(on)) return;
-    substitute_forward(n, w, lane, n.o_x + n.n_step, on);
-    substitute_backward(n, w, lane, n.o_x + n.n_step, on);
+    substitute_forward<1>(n, w, lane, n.o_x + n.n_step, on);
+    substitute_backward<1>(n, w, lane, n.o_x + n.n_step, on);
     for (int i = lane; on && i < n.n_bus; i += LANES)
       for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
         Local y = local_at(n, w, k);

@@ -60,7 +60,7 @@ FN void visit(const Net& n, const double* w, int lane, bool on, int set, double 
   if (on) {
     Outages out = outages(n, w);
     bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
-    for (int i = lane; i < n.n_bus; i += LANES) try_bus(n, w, out, i, set, length, mu, softened, t);
+    for (int q = lane; q < n.n_bus; q += LANES) try_bus(n, w, out, bus_at(n, q), set, length, mu, softened, t);
   }
   lanes_join(t.value);
   for (int r = 0; on && lane == 0 && r < ROWS; r++)
@@ -175,26 +175,24 @@ FN double near_centre(double multiplier, double distance, double mu) {
 }
 // All limits of a row are fetched before any is written, whether they exist or not: loads behind branches or stores would wait
 // for each other.
-FN void move_limits_at(const Net& n, double* w, int at, int count, int flags, int set, const double* h, double length,
-                       double dual, double mu) {
-  double s[4], ds[4], l[4], dl[4];
+template <int COUNT>
+FN void move_limits_at(const Net& n, double* w, int at, int flags, int set, const double* h, double length, double dual,
+                       double mu) {
+  double s[COUNT], ds[COUNT], l[COUNT], dl[COUNT];
+  load_run<COUNT>(w, n.o_slack + at, s);
+  load_run<COUNT>(w, n.o_limit + at, l);
+  load_run<COUNT>(w, n.o_ds + set * n.n_step + at, ds);
+  load_run<COUNT>(w, n.o_dl + set * n.n_step + at, dl);
 #pragma unroll
-  for (int k = 0; k < 4; k++)
-    if (k < count) { s[k] = AT(n.o_slack, at + k); l[k] = AT(n.o_limit, at + k); }
-#pragma unroll
-  for (int k = 0; k < 4; k++)
-    if (k < count) { ds[k] = STEP(n.o_ds, set, at + k); dl[k] = STEP(n.o_dl, set, at + k); }
-#pragma unroll
-  for (int k = 0; k < 4; k++) {
-    if (k >= count) continue;
+  for (int k = 0; k < COUNT; k++) {
     double moved = widened(s[k] + length * ds[k], h[k], l[k], mu), multiplier = near_centre(l[k] + dual * dl[k], moved, mu);
     if (flags >> k & 1) { AT(n.o_slack, at + k) = moved; AT(n.o_limit, at + k) = multiplier; }
   }
 }
 FN void move_limits(const Net& n, double* w, const Outages& out, int i, int set, double length, double dual, double mu) {
   int i_bus = i;
-  double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), room[4] = {v - V(2), V(3) - v, 0.0, 0.0};
-  move_limits_at(n, w, 4 * n.n_branch + 2 * i, 2, constant(n.bus_flag + i), set, room, length, dual, mu);
+  double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), room[2] = {v - V(2), V(3) - v};
+  move_limits_at<2>(n, w, 4 * n.n_branch + 2 * i, constant(n.bus_flag + i), set, room, length, dual, mu);
   for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (e.is_to) continue;
@@ -204,7 +202,7 @@ FN void move_limits(const Net& n, double* w, const Outages& out, int i, int set,
     end_flow(c, v, v2, cs, sn, pf, qf);
     end_flow(c + 6, v2, v, cs, sn, pt, qt);
     double h[4] = {C(13) * (pf * pf + qf * qf - C(12)), C(13) * (pt * pt + qt * qt - C(12)), angle - C(14), C(15) - angle};
-    move_limits_at(n, w, 4 * e.branch, 4, e.flags, set, h, length, dual, mu);
+    move_limits_at<4>(n, w, 4 * e.branch, e.flags, set, h, length, dual, mu);
   }
 }
 
@@ -216,19 +214,20 @@ FN void phase_step(const Net& n, double* w, int lane) {
   bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
   for (int i = lane; on && i < n.n_bus; i += LANES) {
     double x[4], y[4];
-#pragma unroll
-    for (int e = 0; e < 4; e++) { x[e] = STEP(n.o_x, 0, 4 * i + e); y[e] = AT(n.o_point, 4 * i + e); }
+    load_run<4>(w, n.o_x + 4 * i, x);
+    load_run<4>(w, n.o_point + 4 * i, y);
     if (set) {
 #pragma unroll
       for (int e = 0; e < 4; e++) x[e] += STEP(n.o_x, 1, 4 * i + e);
     }
 #pragma unroll
-    for (int e = 0; e < 4; e++) AT(n.o_point, 4 * i + e) = y[e] + (e < 2 ? length : dual) * x[e];
+    for (int e = 0; e < 4; e++) y[e] += (e < 2 ? length : dual) * x[e];
+    store_run<4>(w, n.o_point + 4 * i, y);
     for (int e = 0; softened && e < 2; e++) AT(n.o_trade, 2 * i + e) += length * STEP(n.o_dtrade, set, 2 * i + e);
   }
   lanes_meet();
   Outages out = outages(n, w);
-  for (int i = lane; on && i < n.n_bus; i += LANES) move_limits(n, w, out, i, set, length, dual, mu);
+  for (int q = lane; on && q < n.n_bus; q += LANES) move_limits(n, w, out, bus_at(n, q), set, length, dual, mu);
   RowSums value = {{0.0}};
   for (int k = lane; on && k < n.n_local; k += LANES) {
     Local y = local_at(n, w, k);

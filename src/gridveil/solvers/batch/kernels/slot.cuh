@@ -5,6 +5,39 @@
 // The step arrays exist twice: the Newton step (0) and its second-order correction (1).
 #define STEP(offset, set, i) w[((offset) + (set) * n.n_step + (i)) * WIDTH]
 
+// N numbers of a slot that lie behind each other, from an even place on: two at a time where slots are not interleaved.
+#if defined(__CUDACC__) && LANES >= 32
+template <int N> FN void load_run(const double* w, int at, double* to) {
+  const double2* from = reinterpret_cast<const double2*>(w + at);
+#pragma unroll
+  for (int k = 0; k < N / 2; k++) { double2 two = from[k]; to[2 * k] = two.x; to[2 * k + 1] = two.y; }
+}
+template <int N> FN void store_run(double* w, int at, const double* from) {
+  double2* to = reinterpret_cast<double2*>(w + at);
+#pragma unroll
+  for (int k = 0; k < N / 2; k++) to[k] = make_double2(from[2 * k], from[2 * k + 1]);
+}
+#else
+template <int N> FN void load_run(const double* w, int at, double* to) {
+#pragma unroll
+  for (int k = 0; k < N; k++) to[k] = w[(at + k) * WIDTH];
+}
+template <int N> FN void store_run(double* w, int at, const double* from) {
+#pragma unroll
+  for (int k = 0; k < N; k++) w[(at + k) * WIDTH] = from[k];
+}
+#endif
+FN void load_softness(const float* soft, int at, double* to) {
+#if defined(__CUDACC__) && LANES >= 32
+  const float2* from = reinterpret_cast<const float2*>(soft + at);
+#pragma unroll
+  for (int k = 0; k < 2; k++) { float2 two = from[k]; to[2 * k] = two.x; to[2 * k + 1] = two.y; }
+#else
+#pragma unroll
+  for (int k = 0; k < 4; k++) to[k] = soft[(at + k) * WIDTH];
+#endif
+}
+
 enum Scalar {
   STATE, SCENARIO, ATTEMPT, ITERATIONS, EARLIER_ITERATIONS, FACTORISATIONS, MU, FREE, SHIFT, LAST_SHIFT, TRIES, SHORT_STEPS,
   RECENT_0, RECENT_1, RECENT_2, RECENT_3, THETA, THETA_LIMIT, PRIMAL, DUAL, LARGEST_PRODUCT_, LEAST_PRODUCT, MEAN_PRODUCT,
@@ -138,12 +171,9 @@ FN double capped(double multiplier, double slack, double softness) {
   return multiplier * inverse(slack + softness * multiplier);
 }
 FN void load_limits(const Net& n, const double* w, const float* soft, int b, Limits& m) {
-#pragma unroll
-  for (int e = 0; e < 4; e++) m.l[e] = AT(n.o_limit, 4 * b + e);
-#pragma unroll
-  for (int e = 0; e < 4; e++) m.s[e] = AT(n.o_slack, 4 * b + e);
-#pragma unroll
-  for (int e = 0; e < 4; e++) m.softness[e] = soft[(4 * b + e) * WIDTH];
+  load_run<4>(w, n.o_limit + 4 * b, m.l);
+  load_run<4>(w, n.o_slack + 4 * b, m.s);
+  load_softness(soft, 4 * b, m.softness);
 }
 FN void find_stiffness(const double* c, const Branch& b, Limits& m) {
   m.softness[0] *= (b.lfa * b.lfa + b.lff * b.lff + b.lft * b.lft) * C(16);
@@ -164,6 +194,8 @@ FN End end_at(const Net& n, const Outages& out, int q) {
   e.c = n.branch + BRANCH_SIZE * e.branch;
   return e;
 }
+// The q-th bus in loops over branch ends: where lanes take buses side by side, those with as many ends come together.
+FN int bus_at(const Net& n, int q) { return SPLIT == 1 ? q : constant(n.by_ends + q); }
 // One bus's constants: shunt of P and Q, v high, v low, 1/|y|.
 #define BUS_SIZE 5
 #define V(i) constant(n.bus + BUS_SIZE * i_bus + (i))

@@ -2,7 +2,7 @@
 
 // Scenarios of a batch are taken in their order. Those of a stream stand in a ring, and only as many are there as the host has
 // put in; of what is put in during a kernel its caches may know nothing, so the count is of before (AVAILABLE).
-enum Counter { TAKEN, ENDED, PUT, AVAILABLE };
+enum Counter { TAKEN, ENDED, PUT, AVAILABLE, TILE };
 FN int available(const Batch& b) { return b.queue == nullptr ? b.n_scenarios : *(volatile int*)(b.counter + AVAILABLE); }
 FN int take_scenario(const Batch& b) {
   int at = b.queue == nullptr ? take_one(b.counter + TAKEN) : take_below(b.counter + TAKEN, available(b));
@@ -105,8 +105,8 @@ FN double known_violation(const Net& n, const double* w, int lane, bool on) {
   double worst = 0.0;
   RowSums value = {{0.0}};
   Outages out = outages(n, w);
-  for (int i = lane; on && i < n.n_bus; i += LANES) {
-    int i_bus = i, flags = constant(n.bus_flag + i);
+  for (int q = lane; on && q < n.n_bus; q += LANES) {
+    int i = bus_at(n, q), i_bus = i, flags = constant(n.bus_flag + i);
     double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1);
     double bp = AT(n.o_draw, 2 * i) + V(0) * v * v, bq = AT(n.o_draw, 2 * i + 1) + V(1) * v * v;
     if (flags & 1) worst = most_of(worst, v - V(2));
@@ -158,8 +158,8 @@ FN void set_limit(const Net& n, double* w, float* soft, int i, bool exists, doub
 FN void move_inside(const Net& n, double* w, float* soft, int lane, bool cold, double push, double share, double mu,
                     RowSums& value) {
   Outages out = outages(n, w);
-  for (int i = lane; i < n.n_bus; i += LANES) {
-    int i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
+  for (int q = lane; q < n.n_bus; q += LANES) {
+    int i = bus_at(n, q), i_bus = i, flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
     double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1);
     set_limit(n, w, soft, at, flags & 1, v - V(2), cold, push, mu);
     set_limit(n, w, soft, at + 1, flags & 2, V(3) - v, cold, push, mu);
