@@ -1,12 +1,12 @@
 """All power releases of the paper at once: networks side by side on a GPU, small ones and what is handed over on all cores.
 
     python bench/bulk.py export paper --from FOLDER --references 50 --data .gpu-data
-    python bench/bulk_paper.py --data .gpu-data --settings 16x1x345000,16x1x345000 --out paper.jsonl
+    GRIDVEIL_CACHE=.gpu-cache python bench/bulk_paper.py --data .gpu-data --settings 16x1x25000,16x1x25000 --out paper.jsonl
 
 What ``gridveil study run paper-power --engine gpu`` does between reading the networks and writing rows, on a machine with
-NumPy, CuPy and numba alone. Single releases have the structured solver, without Ipopt behind it. Time is counted from the moment at
-which the networks are read, by the process for batches too: worker processes start within it. Each setting is one run, and the
-first compiles kernels.
+NumPy, CuPy, numba and a compiler alone. Single releases have the structured solver, without Ipopt behind it. Time is counted from
+the moment at which the networks are read, by the process for batches too: worker processes start within it. Each setting is one
+run, and the first compiles kernels.
 """
 
 from __future__ import annotations
@@ -36,22 +36,26 @@ from gridveil.core.band import CostTarget
 from gridveil.core.choices import BatchEngine, CostTargetMode
 from gridveil.core.parallel import Failure, JobPool
 from gridveil.solvers.batch.backends import engine_for
+from gridveil.solvers.batch.engine_native import NativeEngine
 from gridveil.solvers.structured.backend import StructuredBackend
 
 TURN = 5e-4  # seconds, as in cli/main.py
 GPU_WORTH = 100_000  # as study/engine_batch.py, which needs more than is installed here
+PORTION = 50  # as study/engine_batch.py
 Job = tuple[Any, float, float]
 """d̃, f̃ and β of a release."""
+Kept = tuple[StructuredBackend, Network]
+"""What a worker process keeps of a network: for single releases, and for portions in native code."""
 
 
-def backend_of(folder: Path, name: str) -> StructuredBackend:
-    """What a worker process keeps of a network."""
+def kept_of(folder: Path, name: str) -> Kept:
+    """Read what a worker process keeps."""
     with (folder / f"{name}-arrays.pickle").open("rb") as file:
         arrays = pickle.load(file)  # written by bench/bulk.py
     with np.load(folder / f"{name}-releases.npz") as file:
         program = program_of(dict(file))
     model: Any = types.SimpleNamespace(program=program, arrays=arrays.__getitem__, ordinary=None)
-    return StructuredBackend(model)
+    return StructuredBackend(model), Network(name, folder, NativeEngine(threads=1))
 
 
 def single_release(backend: StructuredBackend, job: Job) -> float:
@@ -59,6 +63,22 @@ def single_release(backend: StructuredBackend, job: Job) -> float:
     noisy, value, beta = job
     found: BilevelResult = solve_auto(backend, noisy, CostTarget(value=value, beta=beta, source=CostTargetMode.PUBLIC))
     return found.delta if found.verified else float("nan")
+
+
+def releases(kept: Kept, jobs: tuple[Job, ...]) -> tuple[float, ...]:
+    """δ of the releases of a portion, as ``run_tasks`` of study/engine_batch.py."""
+    backend, network = kept
+    delta = np.full(len(jobs), np.nan)
+    if len(jobs) > 1:
+        noisy, value, beta = (np.array(one) for one in zip(*jobs, strict=True))
+        rows = network.batches.rows
+        delta = np.concatenate(
+            [part.delta for part in release_together(rows, network.program, noisy, Bands(value, beta))]
+        )
+    return tuple(
+        known if np.isfinite(known) else single_release(backend, job)
+        for known, job in zip(delta.tolist(), jobs, strict=True)
+    )
 
 
 def batches_in_a_process(connection: Any, folder: Path, seeds: int) -> None:
@@ -141,11 +161,13 @@ class Study:
         """Make all releases; what came of them, and where."""
         self.worth = worth
         begin = time.perf_counter()
-        pool: Any = JobPool(partial(backend_of, self.folder), single_release, workers=workers)
-        large = sorted((n for n in self.networks if not self.is_small(n)), key=lambda n: -self.networks[n].n_bus)
-        for name in filter(self.is_small, self.networks):
-            for row in range(len(self.noisy[name])):
-                pool.add(self.first[name] + row, name, self.job(name, row))
+        pool: Any = JobPool(partial(kept_of, self.folder), releases, workers=workers)
+        by_size = sorted(self.networks, key=lambda n: -self.networks[n].n_bus)
+        large = [name for name in by_size if not self.is_small(name)]
+        for name in filter(self.is_small, by_size):
+            for row in range(0, len(self.noisy[name]), PORTION):
+                rows = range(row, min(row + PORTION, len(self.noisy[name])))
+                pool.add(self.first[name] + row, name, tuple(self.job(name, one) for one in rows))
         notes: dict[str, Any] = {}
         for child in self.children[:processes]:
             child.send([name for place, name in enumerate(large) if place % processes == self.children.index(child)])
@@ -170,7 +192,7 @@ class Study:
             if isinstance(found, Failure):
                 failures[found.reason] += 1
             else:
-                delta[index] = found
+                delta[index : index + len(found)] = found
         seconds = time.perf_counter() - begin
         ended = {name: round(last[place], 1) for place, name in enumerate(self.networks)}
         return {"seconds": seconds, "failures": dict(failures), "networks": notes, "ended": ended} | self._compared(
@@ -183,10 +205,10 @@ class Study:
             if row is None:
                 notes[name] = what | {"until": time.perf_counter() - begin}
             elif what is None:
-                pool.add(self.first[name] + row, name, self.job(name, row))
+                pool.add(self.first[name] + row, name, (self.job(name, row),))
             else:
                 self.in_batches[self.first[name] + row] = True
-                pool.give(self.first[name] + row, what)
+                pool.give(self.first[name] + row, (what,))
 
     def _compared(self, delta: Any) -> dict[str, Any]:
         expected = np.concatenate(self.reference)

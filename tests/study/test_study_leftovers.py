@@ -9,7 +9,7 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
-from study_tools import assert_same_rows, hand_over_every_second, jobs_of, rows_of, write_study
+from study_tools import asked_together, assert_same_rows, hand_over_every_second, jobs_of, rows_of, write_study
 
 from device_arrays import DeviceEngine, DeviceModule
 from gridveil.bilevel import bulk
@@ -17,13 +17,15 @@ from gridveil.bilevel.together.releases import TogetherReleases
 from gridveil.core.choices import BatchEngine
 from gridveil.core.deadline import check_time
 from gridveil.core.errors import InputError
+from gridveil.core.parallel import Failure
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.study import engine_batch
-from gridveil.study.engine_batch import BatchTaskEngine, portions_of
+from gridveil.study.engine_batch import BatchTaskEngine, portions_of, run_tasks
 from gridveil.study.engine_local import LocalEngine
 from gridveil.study.runner import run_study
 from gridveil.study.store import read_outcomes
 from gridveil.study.study_file import read_study
+from gridveil.study.trial import prepare
 
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 
@@ -203,3 +205,43 @@ def test_portions_hold_every_job_once_and_one_network_each(tmp_path):
         assert [(one.network, task) for task in one.tasks] == [jobs[position] for position in one.positions]
     assert sorted(position for one in found for position in one.positions) == list(range(len(jobs)))
     assert [one.buses for one in portions_of(jobs)] == [7 * 14, 7 * 9]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_worker_makes_its_portion_together_and_what_that_leaves_over_one_by_one(tmp_path, monkeypatch, there):
+    """Without a compiler, all of it one by one; a task that fails is the only one to fail."""
+    monkeypatch.setattr(TogetherReleases, "answer", TogetherReleases.answer)  # put back afterwards
+    hand_over_every_second()
+    before, alone = asked_together(), []
+    usual = engine_batch.run_trial
+
+    def noted(rules, prepared, task):
+        if prepared.backend.name == "structured" and not hasattr(prepared.backend, "released_together"):
+            alone.append(tasks.index(task))
+            if len(alone) == 2:
+                raise RuntimeError("planted")
+        return usual(rules, prepared, task)
+
+    monkeypatch.setattr(engine_batch, "run_trial", noted)
+    monkeypatch.setattr(engine_batch, "missing_compiler", lambda: None if there else "none")
+    rules, jobs = jobs_of(study_of(tmp_path, ("case14_ieee",), seeds=6))
+    tasks = tuple(task for _, task in jobs)
+    prepared = prepare(jobs[0][0])
+    rows = run_tasks(rules, prepared, tasks)
+    assert asked_together() - before == (6 if there else 0)
+    assert len(set(alone)) == (3 if there else 6)
+    for place, task in enumerate(tasks):
+        if place == alone[1]:
+            assert rows[place] == Failure("unexpected RuntimeError")
+        else:
+            assert_alike(rows[place], usual(rules, prepared, task))
+
+
+def test_portions_of_small_networks_come_back_under_their_positions(tmp_path, monkeypatch):
+    on_cores(monkeypatch)
+    monkeypatch.setattr(engine_batch, "PORTION", 2)
+    study = study_of(tmp_path, ("veil9", "case14_ieee"), seeds=5)
+    rows = rows_of(study, BatchTaskEngine(choice=BatchEngine.GPU, workers=2))  # which looks at the positions
+    for row, other in zip(rows, rows_of(study, LocalEngine(workers=1)), strict=True):
+        assert_alike(row, other)
+        assert row.worker != HERE

@@ -246,16 +246,18 @@ def run_all(
     jobs: Sequence[Callable[[Backend], T]],
     backend: Backend,
     model: Model,
-    choice: BatchEngine,
+    choice: BatchEngine | Engine,
     *,
     hand_over: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, JobOutcome[T]]]:
     """Run all jobs together in batches, or one by one where that was chosen, or batches do not know the network.
 
+    The choice is one of engines, or an engine.
+
     With ``hand_over`` releases that are not made together by their batches are left to the caller, and so are all jobs of a
     network that batches do not know: it is told their positions, at once and from any thread, and they have no outcome.
     """
-    engine = engine_for(choice)
+    engine = engine_for(choice) if isinstance(choice, BatchEngine) else choice
     try:
         batches = None if engine is None else PowerBatches.of_model(model, engine)
     except InputError:

@@ -1,6 +1,7 @@
 """Tasks of a study in batches: all of a network advance together on a GPU, or in native code on all cores.
 
-What batches do not make as a whole is left to worker processes, which are at work on it while the batches go on.
+What batches do not make as a whole is left to worker processes, which are at work on it while the batches go on. They also take
+networks that a GPU is not worth, a portion at a time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from gridveil.core.deadline import stoppable
 from gridveil.core.parallel import Failure, JobPool, failure_of
 from gridveil.solvers.backend import Backend
 from gridveil.solvers.batch.backends import engine_for
+from gridveil.solvers.batch.engine import Engine
+from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.study.outcome import TaskOutcome
 from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
@@ -26,6 +29,8 @@ SIDE_BY_SIDE = 4
 the interpreter lock, which they share."""
 GPU_WORTH = 100_000
 """Buses, of all tasks of a network, from which on a GPU is quicker than worker processes."""
+PORTION = 50
+"""Tasks of a network that a GPU is not worth, which a worker process takes at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,13 @@ class Portion:
         """Of all tasks."""
         return len(self.tasks) * self.network.buses
 
+    def parts(self, most: int) -> list[Portion]:
+        """The same in parts of so many tasks."""
+        return [
+            replace(self, tasks=self.tasks[begin : begin + most], positions=self.positions[begin : begin + most])
+            for begin in range(0, len(self.tasks), most)
+        ]
+
 
 def portions_of(jobs: Sequence[tuple[TrialNetwork, Task]], most: int | None = None) -> list[Portion]:
     """The tasks of each network, ``most`` at a time; large networks first, as what they leave over takes longest."""
@@ -49,10 +61,10 @@ def portions_of(jobs: Sequence[tuple[TrialNetwork, Task]], most: int | None = No
         by_network.setdefault(network, []).append(position)
     found = []
     for network, positions in sorted(by_network.items(), key=lambda item: -item[0].buses):
-        step = most or len(positions)
-        for part in (positions[begin : begin + step] for begin in range(0, len(positions), step)):
-            tasks = tuple(jobs[position][1] for position in part)
-            found.append(Portion(network=network, tasks=tasks, positions=tuple(part)))
+        whole = Portion(
+            network=network, tasks=tuple(jobs[position][1] for position in positions), positions=tuple(positions)
+        )
+        found += whole.parts(most or len(positions))
     return found
 
 
@@ -60,13 +72,27 @@ def run_portion(
     rules: Rules,
     prepared: PreparedNetwork,
     tasks: Sequence[Task],
-    choice: BatchEngine,
+    choice: BatchEngine | Engine,
     hand_over: Callable[[int], None],
 ) -> Iterator[tuple[int, TaskOutcome | Failure]]:
     """Yield (position among the tasks, row); a task to be run by itself is handed over instead, by its position."""
     work = [partial(_trial, rules, prepared, task) for task in tasks]
     for position, outcome in run_all(work, prepared.backend, prepared.model, choice, hand_over=hand_over):
         yield position, outcome.result or failure_of(outcome.error or RuntimeError())
+
+
+def run_tasks(rules: Rules, prepared: PreparedNetwork, tasks: tuple[Task, ...]) -> tuple[TaskOutcome | Failure, ...]:
+    """Tasks in a worker process: several advance together, in native code on its one core; what that leaves over, one by one."""
+    rows, left = dict[int, TaskOutcome | Failure](), list(range(len(tasks)))
+    if len(tasks) > 1 and missing_compiler() is None:
+        left = []
+        rows.update(run_portion(rules, prepared, tasks, NativeEngine(threads=1), left.append))
+    for place in left:
+        try:
+            rows[place] = run_trial(rules, prepared, tasks[place])
+        except Exception as error:
+            rows[place] = failure_of(error)
+    return tuple(rows[place] for place in range(len(tasks)))
 
 
 def _trial(rules: Rules, prepared: PreparedNetwork, task: Task, backend: Backend) -> TaskOutcome:
@@ -91,16 +117,18 @@ class BatchTaskEngine:
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""
         engine_for(self.choice)  # what it lacks is said before anything runs
-        pool: Pool = JobPool(prepare, partial(run_trial, rules), workers=self.workers)
-        portions = portions_of(jobs)
-        for portion in filter(self._is_small, portions):
-            for position, task in zip(portion.positions, portion.tasks, strict=True):
-                pool.add(position, portion.network, task)
-        large = [portion for portion in portions if not self._is_small(portion)]
+        pool: Pool = JobPool(prepare, partial(run_tasks, rules), workers=self.workers)
+        whole = portions_of(jobs)
+        large = [portion for portion in whole if not self._is_small(portion)]
+        small = [part for portion in whole if self._is_small(portion) for part in portion.parts(PORTION)]
+        for number, part in enumerate(small):
+            pool.add(-1 - number, part.network, part.tasks)  # other jobs have their position for a number
         batches = _Batches(rules=rules, choice=self.choice, pool=pool, waiting=deque(large))
         try:
             batches.begin(SIDE_BY_SIDE if self._on_gpu else 1)  # native batches fill all cores by themselves
-            yield from pool.results()
+            for number, found in pool.results():
+                positions = small[-1 - number].positions if number < 0 else (number,)
+                yield from zip(positions, found if isinstance(found, tuple) else [found] * len(positions), strict=True)
         finally:
             batches.stop.set()
 
@@ -112,7 +140,7 @@ class BatchTaskEngine:
         return self._on_gpu and self.workers > 1 and portion.buses < GPU_WORTH
 
 
-Pool = JobPool[TrialNetwork, PreparedNetwork, Task, TaskOutcome]
+Pool = JobPool[TrialNetwork, PreparedNetwork, tuple[Task, ...], tuple[TaskOutcome | Failure, ...]]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -158,13 +186,13 @@ class _Batches:
                 prepared = prepare(portion.network)
         except Exception as error:
             for position in portion.positions:
-                self.pool.give(position, failure_of(error))
+                self.pool.give(position, (failure_of(error),))
             return
 
         def hand_over(place: int) -> None:
-            self.pool.add(portion.positions[place], portion.network, portion.tasks[place])
+            self.pool.add(portion.positions[place], portion.network, (portion.tasks[place],))
 
         for place, row in run_portion(self.rules, prepared, portion.tasks, self.choice, hand_over):
             if self.stop.is_set():
                 return
-            self.pool.give(portion.positions[place], row)
+            self.pool.give(portion.positions[place], (row,))

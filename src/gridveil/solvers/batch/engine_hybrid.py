@@ -16,7 +16,7 @@ BUSES_PER_CORE = 200
 """Buses, of all scenarios, that a core takes through an iteration while a GPU is through the kernels of a round."""
 
 
-STREAM_BUSES_PER_CORE = 2000
+STREAM_BUSES_PER_CORE = 500
 """The same for streams: between two rounds a GPU's host looks at what has ended, which takes it some milliseconds."""
 
 
