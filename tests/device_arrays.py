@@ -7,7 +7,7 @@ array without entries is an error, even where nothing would be left to compute. 
 from __future__ import annotations
 
 import operator
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -163,9 +163,27 @@ class DeviceEngine(NativeEngine):
         values = [{name: wrapped_off(value) for name, value in given.items()} for given in (net, batch)]
         super().check(*values)
 
+    def on_rows(self, operation, net, state, asked, told):
+        given = [{name: wrapped_off(value) for name, value in one.items()} for one in (net, state)]
+        super().on_rows(operation, *given, wrapped_off(asked), wrapped_off(told))
+
     def open(self, network, rows, options):
-        stream = super().open(network, rows, options)
-        put, take = stream.put, stream.take
-        stream.put = lambda mine, given: put(mine, all_bare(given))
-        stream.take = lambda mine: all_wrapped(take(mine))
-        return stream
+        return OnDevice(super().open(network, rows, options))
+
+    def advance(self, streams):
+        super().advance([stream.inner for stream in streams])
+
+
+class OnDevice:
+    """A stream whose arrays are on the device, in the memory of those of NumPy."""
+
+    def __init__(self, inner) -> None:
+        self.inner, self.arrays = inner, all_wrapped(inner.arrays)
+        self.arrays = replace(
+            self.arrays,
+            given=all_wrapped(inner.arrays.given),
+            made={name: wrapped(array) for name, array in inner.arrays.made.items()},
+        )
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)

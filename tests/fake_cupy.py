@@ -15,9 +15,10 @@ import pytest
 from gridveil.solvers.batch import device_kernels
 from gridveil.solvers.batch.compiled_check import CHECK_STRUCTURES
 from gridveil.solvers.batch.engine import N_COUNTERS
-from gridveil.solvers.batch.engine_native import NativeEngine, _check_library
+from gridveil.solvers.batch.engine_native import NativeEngine, _check_library, _row_library
 from gridveil.solvers.batch.layout import STRUCTURES, structure_type
-from gridveil.solvers.batch.stream import AVAILABLE, EMPTY, PUT
+from gridveil.solvers.batch.row_kernels import ANSWERED, ROW_STRUCTURES, WIDE, Operation
+from gridveil.solvers.batch.stream import AVAILABLE, EMPTY
 
 MULTIPROCESSORS, FREE_BYTES = 2, 10**9
 
@@ -65,8 +66,6 @@ class RawModule:
     @staticmethod
     def advance(net, batch, work, rows) -> None:
         """Rounds of a stream: every slot goes on, in a thread of its own, until one has ended."""
-        counter = (ctypes.c_int * N_COUNTERS).from_address(int(batch["counter"][0]))
-        counter[AVAILABLE] = counter[PUT]
         working, own = np.array([0, 0, 99, 1], np.int32), batch.copy()
         own["working"] = working.ctypes.data
         library = NativeEngine(threads=1)._library(rows)
@@ -83,18 +82,24 @@ class RawModule:
 
     def __init__(self, code: str, options: tuple[str, ...], backend: str) -> None:
         assert backend == "nvrtc"
-        assert "struct CheckNet" in code or ("struct Net" in code and "#define BLOCKS_FACTOR 3" in code)
+        known = "struct CheckNet" in code or "struct RowNet" in code
+        assert known or ("struct Net" in code and "#define BLOCKS_FACTOR 3" in code)
         self._rows = 2 if "#define ROWS 2" in code else 0
 
     def get_function(self, name: str):
         def launch(grid, block, arguments) -> None:
             RawModule.launched.append(name)
-            arguments = tuple(as_structure(one) for one in arguments)
+            arguments = with_structures(name, arguments)
             if name == "start":
                 RawModule.started.append(int(arguments[2]["n_tiles"][0]))
             if name == "check_rows":
                 assert grid == (int(arguments[1]["n_rows"][0]),)
                 _check_library().gridveil_check(*(ctypes.c_void_p(one.ctypes.data) for one in arguments), 1)
+            elif name.startswith("rows_"):
+                on_rows(Operation[name.removeprefix("rows_").upper()], grid, *arguments)
+            elif name == "latch":
+                counter = (ctypes.c_int * N_COUNTERS).from_address(int(arguments[0]["counter"][0]))
+                counter[AVAILABLE] = int(arguments[1])
             elif name == "rounds" and arguments[1]["queue"][0]:
                 RawModule.advance(*arguments[:3], self._rows)
             elif name == "rounds":
@@ -112,14 +117,23 @@ class RawModule:
         return launch
 
 
-def as_structure(argument):
-    """What was passed by value, which CuPy takes of one element alone, as the structure of that size."""
-    if not (isinstance(argument, np.ndarray) and argument.dtype.kind == "V"):
-        return argument
-    assert argument.size == 1
-    declared = ((name, of) for of in (STRUCTURES, CHECK_STRUCTURES) for name in of)
-    types = {kind.itemsize: kind for kind in (structure_type(*one) for one in declared)}
-    return argument.view(types[argument.itemsize])
+def with_structures(name, arguments):
+    """What was passed by value, which CuPy takes of one element alone, as the structures that the kernel declares."""
+    ours = {"latch": ("Batch",), "move_slots": ("Net", "Work"), "take_slots": ("Net", "Work")}
+    names = ours.get(name, ("Net", "Batch", "Work"))
+    if name == "check_rows" or name.startswith("rows_"):
+        names = tuple(CHECK_STRUCTURES if name == "check_rows" else ROW_STRUCTURES)
+    declared = STRUCTURES | CHECK_STRUCTURES | ROW_STRUCTURES
+    assert all(one.size == 1 and one.dtype.kind == "V" for one in arguments[: len(names)])
+    passed = zip(names, arguments, strict=False)
+    return (*(one.view(structure_type(of, declared)) for of, one in passed), *arguments[len(names) :])
+
+
+def on_rows(operation, grid, net, state, asked, told) -> None:
+    """An operation on rows of releases."""
+    assert grid == (len(asked),) and asked.shape == (len(asked), WIDE) and told.shape == (len(asked), ANSWERED)
+    given = (ctypes.c_void_p(one.ctypes.data) for one in (net, state, asked, told))
+    _row_library().gridveil_rows(int(operation), *given, len(asked), 1)
 
 
 def take_slots(net, work, memory, softness, width, source, without_work) -> None:
@@ -159,12 +173,13 @@ def cupy(monkeypatch):
     stand_in.cuda.get_current_stream = Stream
     stand_in.cuda.alloc_pinned_memory = bytearray
     stand_in.zeros = lambda *given: np.zeros(*given).view(Array)
+    stand_in.full = lambda *given: np.full(*given).view(Array)
     stand_in.asnumpy, stand_in.RawModule = np.asarray, RawModule
     stand_in.empty = lambda *given: np.full(*given[:1], np.nan, *given[1:]).view(Array)
     stand_in.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
     monkeypatch.setitem(sys.modules, "cupy", stand_in)
-    for made in (device_kernels.kernels_for, device_kernels.check_kernel):
+    for made in (device_kernels.kernels_for, device_kernels.check_kernel, device_kernels.row_kernels):
         made.cache_clear()
     yield stand_in
-    for made in (device_kernels.kernels_for, device_kernels.check_kernel):
+    for made in (device_kernels.kernels_for, device_kernels.check_kernel, device_kernels.row_kernels):
         made.cache_clear()

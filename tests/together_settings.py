@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers.batch.contract import BatchStatus
 from gridveil.solvers.batch.engine_native import NativeEngine
 from gridveil.solvers.batch.power import PowerBatches
+from gridveil.solvers.batch.stream import RowNumbers
 from gridveil.solvers.registry import backend_for
 from gridveil.solvers.solves import Solves
 
@@ -74,6 +75,17 @@ def assert_same(found, alone, target):
     assert found.monotonicity.points == alone.monotonicity.points and found.seconds > 0
 
 
+@dataclass(frozen=True)
+class Ended:
+    """Problems of rows that have ended."""
+
+    cost: np.ndarray
+    status: np.ndarray
+    iterations: np.ndarray
+    feasible: np.ndarray
+    point: np.ndarray
+
+
 def spoiled(setting, monkeypatch, spoil):
     """Change what problems come to, knowing whether they are joint and how they started."""
     engine = setting.batches.rows.engine
@@ -81,10 +93,15 @@ def spoiled(setting, monkeypatch, spoil):
 
     def open_spoiled(network, rows, options):
         stream = opened(network, rows, options)
-        take = stream.take
-        monkeypatch.setattr(
-            stream, "take", lambda mine: spoil(network.rows > 0, stream._arrays.given.start[mine, 0], take(mine))
-        )
+        numbers, arrays = stream.numbers, stream.arrays
+
+        def changed(mine):
+            raw = Ended(**vars(numbers(mine)), point=arrays.made["point"][mine])
+            raw = spoil(network.rows > 0, arrays.given.start[mine, 0], raw)
+            arrays.made["point"][mine], arrays.made["cost"][mine] = raw.point, raw.cost
+            return RowNumbers(cost=raw.cost, status=raw.status, iterations=raw.iterations, feasible=raw.feasible)
+
+        monkeypatch.setattr(stream, "numbers", changed)
         return stream
 
     monkeypatch.setattr(engine, "open", open_spoiled)

@@ -10,7 +10,6 @@ import pytest
 from gridveil.bilevel.methods.settings import AutoSettings, BisectionSettings
 from gridveil.bilevel.together.rows import SearchRows
 from gridveil.solvers.batch import engine_gpu, engine_gpu_stream, stream_turns
-from gridveil.solvers.batch.contract import BatchStatus
 from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.engine_gpu import GpuEngine
 from gridveil.solvers.batch.engine_hybrid import STREAM_BUSES_PER_CORE, HybridEngine
@@ -69,16 +68,6 @@ def test_the_host_looks_when_enough_have_ended_or_one_has_waited(cupy, monkeypat
     assert_equal_rows(found, eager)
 
 
-def test_streams_share_the_device_as_they_have_work():
-    shares = engine_gpu_stream._Shares()
-    assert shares.of(1, 50, 100) == 50  # no more than it wants
-    assert shares.of(2, 150, 100) == 75 and shares.of(1, 50, 100) == 25
-    assert shares.of(3, 1, 100) == 1  # some for everybody
-    shares.none_for(2)
-    shares.none_for(2)
-    assert shares.of(1, 500, 100) == 99
-
-
 @pytest.mark.parametrize("count, runs_on", [(2, "native"), (3, "gpu")])
 def test_few_rows_are_for_the_processor(cupy, count, runs_on):
     cores = 28 / STREAM_BUSES_PER_CORE  # for two rows of 14 buses
@@ -133,21 +122,20 @@ def test_problems_that_take_long_are_put_off_until_little_else_is_left(cupy, mon
 
 
 def test_problems_that_a_turn_does_not_wait_for_end_the_same(cupy, monkeypatch):
-    """As a GPU leaves its stragglers: without a point, at the iteration limit. A point that is no number passes no check."""
+    """As a GPU leaves its stragglers, without a status."""
     monkeypatch.setattr(engine_gpu, "TURNS_FROM", 1)
     usual, left = Setting("case14_ieee", SETTINGS, 6, engine=GpuEngine()).together(), []
     monkeypatch.setattr(stream_turns, "LEFT", 0.25)
-    run = GpuEngine.run
+    run = GpuEngine.run_rows
 
-    def hasty(self, network, given, options):
-        raw = run(self, network, given, replace(options, left=0.0))
-        undone = slice(0, int(options.left * len(raw.status)))
-        left.append(undone.stop)
-        raw.status[undone], raw.iterations[undone] = BatchStatus.ITERATION_LIMIT, options.max_iterations
-        raw.point[undone], raw.cost[undone] = np.nan, np.nan
-        return raw
+    def hasty(self, network, arrays, rows, options):
+        run(self, network, arrays, rows, replace(options, left=0.0))
+        undone = rows[: int(options.left * len(rows))]
+        left.append(len(undone))
+        for name, nothing in (("status", -1), ("iterations", 0), ("point", np.nan), ("cost", np.nan)):
+            arrays.made[name][undone] = nothing
 
-    monkeypatch.setattr(GpuEngine, "run", hasty)
+    monkeypatch.setattr(GpuEngine, "run_rows", hasty)
     found = Setting("case14_ieee", SETTINGS, 6, engine=GpuEngine()).together()
     assert left[0] == 3 and left[-1] == 0
     assert_equal_rows(found, usual)
@@ -161,10 +149,9 @@ def test_the_last_rows_go_on_at_the_processor(name, count, few, cupy, monkeypatc
     def noted(rows, power):
         moved.append(rows.under_way)
         move(rows, power)
-        for brought in (rows.noisy, rows.base.scale[:, None]):
-            assert np.array_equal(np.flatnonzero(brought.any(axis=1)), moved[-1])
-        for points in (rows.base, rows.reached, rows.highpoint):  # a row may have none of these yet
-            assert np.isin(np.flatnonzero(points.demand.any(axis=1)), moved[-1]).all()
+        noisy, places = (rows.problems._state[part].reshape(len(rows), -1).any(axis=1) for part in ("noisy", "places"))
+        assert np.array_equal(np.flatnonzero(noisy), moved[-1])
+        assert np.isin(np.flatnonzero(places), moved[-1]).all()  # a row may have no point yet
 
     monkeypatch.setattr(SearchRows, "move", noted)
     buses = int(name[4:6])
@@ -182,11 +169,13 @@ def test_the_last_rows_go_on_at_the_processor(name, count, few, cupy, monkeypatc
 
 def test_a_row_has_one_problem_at_a_time():
     rows = RowCounts(4)
-    assert rows.begin(np.array([2, 0])).tolist() == [0, 1] and rows.busy == 2
+    rows.begin(np.array([2, 0]))
+    assert rows.ring[:2].tolist() == [2, 0] and rows.busy == 2 == rows.put
     with pytest.raises(RuntimeError, match="under way"):
         rows.begin(np.array([0]))
     ended = np.array([1, 0, 0, 0], np.int32)
     assert rows.count(ended) == 1 and rows.end(ended).tolist() == [0] and rows.end(ended).tolist() == []
-    assert rows.begin(np.array([0, 1, 3])).tolist() == [2, 3, 0] and rows.busy == 4  # the ring goes round
+    rows.begin(np.array([0, 1, 3]))
+    assert rows.ring.tolist() == [3, 0, 0, 1] and rows.busy == 4 and rows.put == 5  # the ring goes round
     assert rows.end(ended).tolist() == []  # the second problem of the first row has not ended
     assert rows.end(np.array([2, 1, 1, 1], np.int32)).tolist() == [0, 1, 2, 3]

@@ -158,9 +158,9 @@ def test_a_dispatch_that_began_without_multipliers_goes_on_with_hardly_any_room(
     setting, begun = Setting("case14_ieee", [(0.3, "1%")], 12), defaultdict(list)
     begin = RowProblems.begin_dispatches
 
-    def noted(problems, rows, demand, starts):
-        begin(problems, rows, demand, starts)
-        for row, kind in zip(rows.tolist(), problems._dispatch._arrays.given.start[rows, 0].tolist(), strict=True):
+    def noted(problems, rows, *given):
+        begin(problems, rows, *given)
+        for row, kind in zip(rows.tolist(), problems._dispatch.arrays.given.start[rows, 0].tolist(), strict=True):
             begun[row].append(kind)
 
     monkeypatch.setattr(RowProblems, "begin_dispatches", noted)
@@ -293,7 +293,7 @@ def test_a_high_point_at_noisy_data_that_cost_too_much_is_handed_over(monkeypatc
     def dearer(joint, start, raw):
         return raw if joint else replace(raw, cost=1.2 * raw.cost)
 
-    monkeypatch.setattr("gridveil.solvers.batch.solver.check_scenarios", lambda *given: np.zeros((len(given[3]), 3)))
+    monkeypatch.setattr("gridveil.solvers.batch.power_rows.check_rows", lambda *given: np.zeros((len(given[2]), 3)))
     monkeypatch.setattr(together_search, "WORSE_THAN_START", 1.0)
     spoiled(setting, monkeypatch, dearer)
     assert set(setting.together().handed_over) == {HandOver.NOISY_TOO_DEAR}
@@ -308,7 +308,7 @@ def test_the_lowest_cost_of_all_solves_decides(factor, finishes, monkeypatch):
     def otherwise_when_cold(joint, start, raw):
         return raw if joint else replace(raw, cost=np.where(start == COLD, factor * raw.cost, raw.cost))
 
-    monkeypatch.setattr("gridveil.solvers.batch.solver.check_scenarios", lambda *given: np.zeros((len(given[3]), 3)))
+    monkeypatch.setattr("gridveil.solvers.batch.power_rows.check_rows", lambda *given: np.zeros((len(given[2]), 3)))
     spoiled(setting, monkeypatch, otherwise_when_cold)
     found = setting.together()
     assert np.array_equal(found.finished, usual.finished & finishes)

@@ -50,15 +50,16 @@ def test_joint_tasks_through_the_gpu_engine_are_the_native_ones(cupy):
 @pytest.mark.parametrize("count, lanes", [(100, 32), (1000, 2), (5000, 1)])
 def test_slots_and_lanes_fill_the_device_and_no_more(cupy, count, lanes):
     values = {"n_slot": 1000, "n_limit": 100, "n_point": 10, "n_bus": 60}
-    slots, found = GpuEngine()._share(values, count, None)
+    engine = GpuEngine()
+    slots, found = engine._share(values, count, None, engine.fitting(values, count))
     full = MULTIPROCESSORS * engine_gpu.FULL * BLOCK
     assert found == lanes and slots <= count
     assert slots * lanes <= 2 * full
     if slots < count:
         assert slots * lanes % (MULTIPROCESSORS * BLOCK) == 0  # whole waves of blocks
     large = values | {"n_slot": 10**6}
-    assert GpuEngine()._share(large, count, None)[0] <= FREE_BYTES // (8 * 10**6)
-    with_points = GpuEngine()._share(large | {"n_point": FREE_BYTES // (16 * count)}, count, None)[0]
+    assert engine._share(large, count, None, engine.fitting(large, count))[0] <= FREE_BYTES // (8 * 10**6)
+    with_points = engine.fitting(large | {"n_point": FREE_BYTES // (16 * count)}, count)
     assert with_points <= FREE_BYTES // (16 * 10**6)  # half of the memory is taken by points
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from batch_cases import needs_compiler, network_of
@@ -141,8 +139,7 @@ def test_residuals_are_those_of_the_single_check_right_or_wrong(kind):
         if kind == "any cost":
             raw[:, -4:-2] = 0.0
         points = joint_points(network, tasks, *scales, raw, np)
-        batch, demand = check_tasks(NativeEngine(threads=2), network, [tasks], scales, cost, raw)
-        assert np.array_equal(demand, np.concatenate([points.demand_p, points.demand_q], axis=1))
+        batch = check_tasks(NativeEngine(threads=2), network, tasks, scales, cost, raw)
         second = {"push": "ball", "cut": "cut"}.get(kind)
         for s, task in enumerate(single):
             rows = {} if kind == "any cost" else {"cost": points.row_prices[s, 0]}
@@ -161,30 +158,6 @@ def test_residuals_are_those_of_the_single_check_right_or_wrong(kind):
             )
             expected = [alone.primal, alone.dual, alone.complementarity]
             assert batch[s] == pytest.approx(expected, rel=1e-6, abs=1e-12), (kind, size, s)
-
-
-def test_tasks_of_all_kinds_are_checked_together_as_each_kind_by_itself():
-    """Kind after kind, with data that lie in rows of longer arrays, as those of releases do."""
-    arrays, parts, scales, raws, costs = None, [], [], [], []
-    for kind, count in (("nearest", 2), ("cut", 3), ("push", 2)):
-        arrays, tasks, _ = made_tasks("case14_ieee", kind, count)
-        solver, lowered = joint_solver(arrays), lower_tasks(joint_solver(arrays).network, tasks)
-        answer = solver.solve(tasks)
-        together = np.concatenate([tasks.target_p, tasks.target_q], axis=1)
-        half = tasks.target_p.shape[1]
-        parts.append(replace(tasks, target_p=together[:, :half], target_q=together[:, half:]))
-        scales.append((lowered.objective_scale, lowered.row_scale))
-        raws.append(answer.raw + 1e-3)
-        costs.append(answer.cost)
-    engine, network = NativeEngine(threads=1), solver.network
-    alone = [
-        check_tasks(engine, network, [part], scale, cost, raw)
-        for part, scale, cost, raw in zip(parts, scales, costs, raws, strict=True)
-    ]
-    joined = [np.concatenate(some) for some in zip(*scales, strict=True)]
-    found, demand = check_tasks(engine, network, parts, tuple(joined), np.concatenate(costs), np.concatenate(raws))
-    assert np.array_equal(found, np.concatenate([one for one, _ in alone])) and len(np.unique(found[:, 0])) == 7
-    assert np.array_equal(demand, np.concatenate([one for _, one in alone]))
 
 
 @pytest.mark.parametrize("kind", ["cut", "push"])

@@ -11,9 +11,7 @@ from gridveil.bilevel.together.bracket import RootBrackets
 from gridveil.bilevel.together.pushes import PushSearch
 from gridveil.bilevel.together.rows import Doing, HandOver, SearchRows, StartAt
 from gridveil.bilevel.together.search import KIND
-from gridveil.solvers.batch.engine import Array
 from gridveil.solvers.batch.power_rows import Kind
-from gridveil.solvers.batch.solver import host
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,7 +61,7 @@ class AutoSearch(PushSearch):
         gained = cost - before >= self._settings.least_gain * asked
         nearer = ~in_band & gained & (cost < rows.band.lower[mine])
         self._follow_algorithm1(mine[~in_band & ~nearer])
-        rows.base.take(rows.reached, mine[in_band | nearer], self._xp)
+        rows.base.take(rows.reached, mine[in_band | nearer])
         short = rows.band.lower[mine] - cost
         rows.extra[mine] = np.where(rows.share[mine] == 1.0, self._settings.overshoot * short, 0.0)
         rows.share[mine] = 1.0
@@ -92,31 +90,26 @@ class AutoSearch(PushSearch):
         better = in_band & nearer
         gained = better & (delta <= (1 - settings.small_gain) * before)
         gained[gained] = ~self._is_same_cut(mine[gained])
-        rows.base.take(rows.reached, mine[better], self._xp)
+        rows.base.take(rows.reached, mine[better])
         self._polish(mine[gained])
         self._search_root(mine[~gained & ~asked])
 
     def _is_same_cut(self, mine: Ints) -> Bools:
         """Whether cuts at the points reached would repeat those at the base that led there."""
-        rows, at = self.rows, self._xp.asarray(mine)
-        old, new = (point.prices[at] for point in (rows.base, rows.reached))
-        norms = [_norm(prices) for prices in (old, new)]
+        reached = self.rows.reached
+        radius_cost = reached.steepness[mine] * np.sqrt(reached.delta[mine])
         with np.errstate(invalid="ignore", divide="ignore"):
-            apart = new / norms[1][:, None] - old / norms[0][:, None]
-            turned, steepness = host(self._xp, (apart**2).sum(axis=1)), host(self._xp, norms[1])
-            radius_cost = steepness * np.sqrt(rows.reached.delta[mine])
-            shifted = 2 * np.abs(rows.reached.cost[mine] - self._aim[mine]) / radius_cost
-            return np.asarray((radius_cost != 0.0) & (turned + shifted < self._settings.same_cut))
+            shifted = 2 * np.abs(reached.cost[mine] - self._aim[mine]) / radius_cost
+            return np.asarray((radius_cost != 0.0) & (self.rows.turned[mine] + shifted < self._settings.same_cut))
 
     def _ask_cut(self, mine: Ints, doing: Doing, extra: Floats) -> Bools:
         """Linearise O at the base and ask for a cut; False where prices vanish, or it asks for more than the band allows."""
         rows = self.rows
         aim = self._aim[mine] + extra
-        steepness = host(self._xp, _norm(rows.base.prices[self._xp.asarray(mine)]))
         least = self._settings.flat * np.maximum(np.abs(rows.target.value[mine]), rows.target.beta[mine])
-        possible = (steepness > least) & (aim <= rows.joint_band.upper[mine])
+        possible = (rows.base.steepness[mine] > least) & (aim <= rows.joint_band.upper[mine])
         asked = mine[possible]
-        rows.aim[asked], rows.steepness[asked] = aim[possible], steepness[possible]
+        rows.aim[asked] = aim[possible]
         self.ask(asked, doing, StartAt.REACHED if doing is Doing.POLISH_AGAIN else StartAt.BASE)
         return np.asarray(possible)
 
@@ -165,7 +158,3 @@ class AutoSearch(PushSearch):
         in_doubt = off_edge & ~rows.halving[mine]
         rows.hand_over(mine[in_doubt], HandOver.IN_DOUBT)
         self.verify(mine[~in_doubt])
-
-
-def _norm(rows: Array) -> Array:
-    return (rows**2).sum(axis=1) ** 0.5

@@ -21,11 +21,10 @@ class HalvingBrackets:
 
     def begin(self, mine: Ints) -> None:
         """Go back to the high point, without a point in the band: what follows does not depend on what was tried before."""
-        rows, at = self._rows, self._rows.power.xp.asarray(mine)
+        rows = self._rows
         rows.halving[mine], rows.base.delta[mine] = True, np.inf
         rows.lower[mine] = rows.highpoint.delta[mine]
-        rows.reached.follower[at] = rows.highpoint.follower[at]
-        rows.reached.follower_demand[at] = rows.highpoint.demand[at]
+        rows.last_place[mine] = rows.highpoint.place[mine]
 
     def next_delta(self, mine: Ints) -> Floats:
         """The next δ for O↑: twice the lower end while there is no upper one, then the middle."""

@@ -38,7 +38,7 @@ class PushSearch(RowSearch):
         mine = mine[~too_dear]
         below = rows.reached.cost[mine] < rows.band.lower[mine]
         nearer = ~below & (rows.reached.delta[mine] < rows.base.delta[mine])
-        rows.base.take(rows.reached, mine[nearer], self._xp)
+        rows.base.take(rows.reached, mine[nearer])
         low = mine[below]
         rows.lower[low] = np.maximum(rows.lower[low], rows.radius[low])
         return mine

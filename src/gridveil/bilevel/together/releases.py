@@ -17,7 +17,7 @@ from gridveil.bilevel.together.auto import AutoSearch
 from gridveil.bilevel.together.offer import Asked
 from gridveil.bilevel.together.pushes import PushSearch
 from gridveil.bilevel.together.record import ReleasedRows
-from gridveil.bilevel.together.rows import Bands, SearchRows, bytes_per_row
+from gridveil.bilevel.together.rows import Bands, SearchRows
 from gridveil.core.methods import Method
 from gridveil.programs import ParametricProgram
 from gridveil.solvers.batch.power_rows import PowerRows
@@ -83,12 +83,11 @@ def release_together(
     are for the code of single releases, which ``hand_over`` is told at once.
     """
     power = power.suited(len(noisy))
-    step = max(1, power.engine.state_bytes // bytes_per_row(power))
+    step = max(1, power.engine.state_bytes // power.bytes_per_row)
     within = np.all((program.d_lower <= noisy) & (noisy <= program.d_upper), axis=1)
     for begin in range(0, len(noisy), step):
         part, clock = slice(begin, begin + step), perf_counter()
-        given = power.xp.ascontiguousarray(power.xp.asarray(noisy[part]))
-        rows = SearchRows(power, given, Bands(target.value[part], target.beta[part]))
+        rows = SearchRows(power, noisy[part], Bands(target.value[part], target.beta[part]))
         search = _search(rows, settings, within[part])
         search.run(partial(_counted_from, begin, hand_over))
         seconds = perf_counter() - clock

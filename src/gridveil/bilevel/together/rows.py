@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.bilevel.run import ACCEPTANCE_MARGIN, JOINT_MARGIN
-from gridveil.solvers.batch.engine import Array
 from gridveil.solvers.batch.power_rows import Kind, PowerRows, StartRank
-from gridveil.solvers.batch.solver import host
+from gridveil.solvers.batch.row_kernels import PLACES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -103,41 +102,26 @@ class Bands:
 
 
 class EvaluatedRows:
-    """A joint point of every row, and O at its demands: what ``EvaluatedPoint`` is to one release."""
+    """A joint point of every row, and O at its demands: what ``EvaluatedPoint`` is to one release.
 
-    def __init__(self, power: PowerRows, n: int) -> None:
+    Numbers are here; the rest lies at a place of the row in the engine's memory, and stays there when another takes the point.
+    """
+
+    def __init__(self, n: int) -> None:
         """Nothing known of any row."""
-        widths = [power.n_joint, power.n_dispatch, power.n_d, power.n_d, power.n_d, 1, 1]
-        ends = np.cumsum(widths).tolist()
-        self._all = power.xp.zeros((n, ends[-1]))
-        """All of a row together, so that it is copied at once; what follows are its columns."""
-        self.raw, self.follower, self.demand, self.prices, self.follower_demand = (
-            self._all[:, end - width : end] for end, width in zip(ends[:5], widths[:5], strict=True)
-        )
-        self.row_scale, self.scale = self._all[:, -2], self._all[:, -1]
-        """(n,) of the point's cut or ball, zero if it has none; of the objective of its problem."""
+        self.place = np.zeros(n, np.int64)
         self.kind = np.full(n, int(Kind.NEAREST))
         self.delta, self.joint_cost, self.proxy, self.cost = (np.full(n, np.nan) for _ in range(4))
+        self.steepness = np.full(n, np.nan)
+        """Length of the prices."""
 
-    def take(self, other: EvaluatedRows, rows: Ints, xp: Any) -> None:
+    def take(self, other: EvaluatedRows, rows: Ints) -> None:
         """The points of another for some rows."""
-        if not len(rows):
-            return
-        there = xp.asarray(rows)
-        self._all[there] = other._all[there]
         for name in _NUMBERS:
             getattr(self, name)[rows] = getattr(other, name)[rows]
 
-    def moved(self, power: PowerRows, left: Ints, xp: Any) -> EvaluatedRows:
-        """The same in the memory of another engine; of points only those of the rows that are left."""
-        new = EvaluatedRows(power, len(self.kind))
-        new._all[power.xp.asarray(left)] = power.xp.asarray(host(xp, self._all[xp.asarray(left)]))
-        for name in _NUMBERS:
-            setattr(new, name, getattr(self, name))
-        return new
 
-
-_NUMBERS = ("kind", "delta", "joint_cost", "proxy", "cost")
+_NUMBERS = ("place", "kind", "delta", "joint_cost", "proxy", "cost", "steepness")
 
 
 class RowPoints(NamedTuple):
@@ -147,27 +131,25 @@ class RowPoints(NamedTuple):
     """(n, n_d) of the base; in the end d*."""
     highpoint_d: Floats
     x: Floats
-    """(n, n_x) of ``solution``."""
+    """(n, n_x) of what rows ended with."""
 
 
 class SearchRows:
     """All rows of a batch of releases: ``base`` is the point to cut at (the best, once there is one), ``reached`` the last."""
 
-    def __init__(self, power: PowerRows, noisy: Array, target: Bands) -> None:
-        """``noisy`` (n, 2 D) in the engine's memory."""
+    def __init__(self, power: PowerRows, noisy: Floats, target: Bands) -> None:
+        """``noisy`` (n, 2 D)."""
         n = len(noisy)
-        self.power, self.noisy, self.target = power, noisy, target
+        self.power, self.problems, self.target = power, power.open(noisy), target
         self.joint_band, self.band = target.shrunk(JOINT_MARGIN), target.shrunk(ACCEPTANCE_MARGIN)
-        self.base, self.reached, self.highpoint = (EvaluatedRows(power, n) for _ in range(3))
-        for points in (self.base, self.reached, self.highpoint):
-            points.scale[:] = 1.0
+        self.base, self.reached, self.highpoint = (EvaluatedRows(n) for _ in range(3))
         self.phase, self.doing = np.full(n, int(Phase.JOINT)), np.full(n, int(Doing.HIGHPOINT))
         self.attempt = np.full(n, int(StartRank.COLD))
         """Which of its starts the problem under way is at."""
         self.asked = np.zeros(n, bool)
         """Whether the problem that a row waits for is under way."""
-        self.has_last = np.zeros(n, bool)
-        """Whether there is a last dispatch."""
+        self.has_last, self.last_place = np.zeros(n, bool), np.zeros(n, np.int64)
+        """Whether there is a last dispatch; its place."""
         self.start_at = np.full(n, int(StartAt.BASE))
         self.at_noisy, self.at_once = np.zeros(n, bool), np.zeros(n, bool)
         """Whether the high point is d̃ itself; whether it is in the band."""
@@ -177,44 +159,49 @@ class SearchRows:
         """Whether the row goes the way of Algorithm 1: by that method, or as cuts have found no point in the band."""
         self.cuts, self.polishes, self.calls = (np.zeros(n, np.int64) for _ in range(3))
         self.share, self.extra = np.ones(n), np.zeros(n)
-        self.aim, self.steepness = np.full(n, np.nan), np.full(n, np.nan)
-        """Of the cut under way: the cost that it asks for, and the length of the prices at the base."""
+        self.aim = np.full(n, np.nan)
+        """Of the cut under way: the cost that it asks for."""
+        self.turned = np.full(n, np.nan)
+        """How far (squared) prices at the point reached have turned from those at the base."""
         self.radius, self.lower = np.full(n, np.nan), np.zeros(n)
         """δ of the push under way, and below which there is nothing in the band, as far as O↑ tells."""
-        self.cost, self.solution = np.full(n, np.nan), power.xp.zeros((n, power.n_dispatch))
-        """O(d*), verified, and where it ended."""
+        self.cost = np.full(n, np.nan)
+        """O(d*), verified."""
         self.handed_over = np.full(n, int(HandOver.NONE))
-        self._here: Ints | slice = slice(None)
+        self._here: Ints = np.arange(n)
         """Rows whose points are in this engine's memory; those of others were gathered when these went on here."""
         self._gathered: RowPoints | None = None
 
     def __len__(self) -> int:
-        return len(self.noisy)
+        return len(self.phase)
 
     @property
     def under_way(self) -> Ints:
         """Rows that have not ended."""
         return np.flatnonzero(self.phase < Phase.FINISHED)
 
+    def free_place(self, rows: Ints) -> Ints:
+        """(R,) a place that holds neither the base nor the high point."""
+        base, highpoint = self.base.place[rows], self.highpoint.place[rows]
+        taken = (np.arange(PLACES)[:, None] == base) | (np.arange(PLACES)[:, None] == highpoint)
+        return np.asarray(np.argmin(taken, axis=0))
+
     def move(self, power: PowerRows) -> None:
         """Go on with another engine; problems under way are begun again there."""
-        left, old, new, n = self.under_way, self.power.xp, power.xp, len(self)
+        left = self.under_way
         self._gathered, self._here = self.points(), left
-        for name in ("base", "reached", "highpoint"):
-            setattr(self, name, getattr(self, name).moved(power, left, old))
-        noisy, self.noisy = host(old, self.noisy[old.asarray(left)]), new.zeros((n, power.n_d))
-        self.noisy[new.asarray(left)], self.solution = new.asarray(noisy), new.zeros((n, power.n_dispatch))
-        self.asked[:], self.power = False, power
+        self.problems, self.power = self.problems.moved(power, left), power
+        self.asked[:] = False
 
     def points(self) -> RowPoints:
         """Where all rows stand, in the caller's memory."""
-        at = self._here if isinstance(self._here, slice) else self.power.xp.asarray(self._here)
-        d, highpoint_d = (host(self.power.xp, points.demand[at]) for points in (self.base, self.highpoint))
-        found = RowPoints(d, highpoint_d, self.power.program_x(self.solution[at]))
+        here = self._here
+        d, highpoint_d = (self.problems.demands(here, points.place[here]) for points in (self.base, self.highpoint))
+        found = RowPoints(d, highpoint_d, self.problems.solutions(here))
         if self._gathered is None:
             return found
         for whole, part in zip(self._gathered, found, strict=True):
-            whole[self._here] = part
+            whole[here] = part
         return self._gathered
 
     @property
@@ -225,8 +212,3 @@ class SearchRows:
     def hand_over(self, rows: Ints, reason: HandOver) -> None:
         """Leave rows to the code of single releases."""
         self.phase[rows], self.handed_over[rows] = Phase.HANDED_OVER, reason
-
-
-def bytes_per_row(power: PowerRows) -> int:
-    """Memory that the state of a release takes."""
-    return 8 * (3 * power.n_joint + 4 * power.n_dispatch + 10 * power.n_d)

@@ -19,18 +19,7 @@ from gridveil.bilevel.run import SAME_POINT
 from gridveil.bilevel.together.record import StepHistory, TurnLine
 from gridveil.bilevel.together.rows import Doing, HandOver, Phase, SearchRows, StartAt
 from gridveil.core.deadline import check_time
-from gridveil.solvers.batch.contract import BatchStatus
-from gridveil.solvers.batch.engine import Array, EngineAnswer
-from gridveil.solvers.batch.power_rows import (
-    DispatchStarts,
-    JointRows,
-    JointStarts,
-    Kind,
-    RowProblems,
-    StartRank,
-    next_attempt,
-)
-from gridveil.solvers.batch.solver import host
+from gridveil.solvers.batch.power_rows import JointAsked, Kind, RowProblems, StartRank, next_attempt
 from gridveil.solvers.solves import WORSE_THAN_START
 
 Floats = NDArray[np.float64]
@@ -41,8 +30,9 @@ LEAST_DEMAND = 1.0
 """Total demand (p.u.) below which a dispatch is not for batches, as in ``PowerBatches.takes``."""
 KIND = np.array([Kind.NEAREST, Kind.CUT, Kind.CUT, Kind.CUT, Kind.PUSH, Kind.PUSH, Kind.PUSH])
 """Joint problem of each step, by ``Doing``."""
-FROM_SCRATCH = {Phase.FRESH: StartRank.COLD, Phase.SOFTENED: StartRank.SOFTENED, Phase.NEARBY: StartRank.NEAR}
-"""How dispatches that verify a point start."""
+FROM_SCRATCH = np.zeros(len(Phase), np.int64)
+"""How dispatches that verify a point start, by ``Phase``."""
+FROM_SCRATCH[[Phase.FRESH, Phase.SOFTENED, Phase.NEARBY]] = StartRank.COLD, StartRank.SOFTENED, StartRank.NEAR
 
 
 def _nobody(rows: Ints) -> None:
@@ -53,8 +43,9 @@ class RowSearch(ABC):
     """A method on all rows of a state, which it changes."""
 
     def __init__(self, rows: SearchRows, within_bounds: Bools) -> None:
-        self.rows, self._xp = rows, rows.power.xp
-        self._within_bounds = within_bounds
+        self.rows = rows
+        # A high point this near d̃ is d̃ up to rounding, where that is within bounds.
+        self._same_point = np.where(within_bounds, SAME_POINT, -1.0)
         self.history, self.turns = StepHistory(), list[TurnLine]()
 
     @abstractmethod
@@ -67,18 +58,16 @@ class RowSearch(ABC):
         self._run_here(hand_over)
         while len(left := rows.under_way):
             rows.move(rows.power.suited(len(left)))
-            self._xp = rows.power.xp
             self._run_here(hand_over)
 
     def _run_here(self, hand_over: Callable[[Ints], None]) -> None:
         """Until another engine is for the rows that are left."""
         rows = self.rows
-        problems = rows.power.open(len(rows))
-        with problems.attended():
+        with rows.problems.attended():
             while len(rows.under_way) and rows.power.suited(len(rows.under_way)) is rows.power:
                 check_time()
                 before = rows.phase.copy()
-                self._turn(problems)
+                self._turn(rows.problems)
                 hand_over(np.flatnonzero((rows.phase != before) & (rows.phase == Phase.HANDED_OVER)))
 
     def _turn(self, problems: RowProblems) -> None:
@@ -113,62 +102,25 @@ class RowSearch(ABC):
     # Joint problems.
 
     def _begin_joint(self, problems: RowProblems, waiting: Ints) -> None:
+        rows = self.rows
         if not len(waiting):
             return
-        waiting = self._by_kind(waiting)
-        problems.begin_joint(waiting, self._joint_rows(waiting), self._joint_starts(waiting))
-        self.rows.asked[waiting] = True
-
-    def _by_kind(self, mine: Ints) -> Ints:
-        return mine[np.argsort(KIND[self.rows.doing[mine]], kind="stable")]
-
-    def _after_joint(self, problems: RowProblems, ended: Ints) -> int:
-        """Keep the points of joint problems that have ended, and go on to O there; the iterations that they took."""
-        if not len(ended):
-            return 0
-        rows, xp = self.rows, self._xp
-        ended = self._by_kind(ended)
-        kind = KIND[rows.doing[ended]]
-        found, scale, row_scale = problems.joint_answers(ended, self._joint_rows(ended))
-        solved, feasible = self._solved(found), host(xp, found.feasible).astype(bool)
-        rows.calls[ended] += solved & (kind != Kind.NEAREST)
-        following = next_attempt(kind, self._start_kind(ended), rows.attempt[ended], feasible)
-        rows.attempt[ended[~solved]] = following[~solved]
-        rows.hand_over(ended[~solved & (following < 0)], HandOver.JOINT_UNSOLVED)
-        there = np.flatnonzero(solved)
-        mine, at, to = ended[there], xp.asarray(there), xp.asarray(ended[there])
-        reached = rows.reached
-        demand = found.demand[at]
-        reached.raw[to], reached.demand[to], reached.scale[to] = found.raw[at], demand, scale[at]
-        reached.row_scale[to] = xp.where(xp.asarray(kind[there] != Kind.NEAREST), row_scale[at], 0.0)
-        reached.kind[mine] = kind[there]
-        reached.joint_cost[mine] = host(xp, found.cost[at])
-        reached.delta[mine] = host(xp, ((demand - rows.noisy[to]) ** 2).sum(axis=1))
-        reached.proxy[mine] = host(xp, demand[:, : rows.power.n_d // 2].sum(axis=1))
-        rows.phase[mine], rows.attempt[mine] = Phase.FOLLOW, StartRank.FIRST
-        self._move_to_noisy(mine[rows.doing[mine] == Doing.HIGHPOINT])
-        small = host(xp, xp.abs(reached.demand[to]).sum(axis=1)) < LEAST_DEMAND
-        rows.hand_over(mine[small], HandOver.SMALL_DEMAND)
-        return int(found.iterations.sum())
-
-    def _joint_rows(self, mine: Ints) -> JointRows:
-        """What rows ask for, or have asked for: nothing of this changes while their problems are under way."""
-        rows, xp = self.rows, self._xp
-        kind = KIND[rows.doing[mine]]
-        cut, at = mine[kind == Kind.CUT], xp.asarray(mine)
-        base = xp.asarray(cut)
-        steepness = xp.asarray(rows.steepness[cut])
-        normal = rows.base.prices[base] / steepness[:, None]
-        missing = xp.asarray(rows.aim[cut] - rows.base.cost[cut])
-        return JointRows(
-            kind=kind,
-            target=rows.noisy[at],
-            cost_low=xp.asarray(rows.joint_band.lower[mine]),
-            cost_high=xp.asarray(rows.joint_band.upper[mine]),
-            normal=normal,
-            offset=(normal * rows.base.demand[base]).sum(axis=1) + missing / steepness,
-            delta=xp.asarray(rows.radius[mine[kind == Kind.PUSH]]),
+        points = (rows.base, rows.reached, rows.highpoint)  # by StartAt
+        place = np.choose(rows.start_at[waiting], [one.place[waiting] for one in points])
+        asked = JointAsked(
+            kind=KIND[rows.doing[waiting]],
+            cost_low=rows.joint_band.lower[waiting],
+            cost_high=rows.joint_band.upper[waiting],
+            base=rows.base.place[waiting],
+            missing=rows.aim[waiting] - rows.base.cost[waiting],
+            steepness=rows.base.steepness[waiting],
+            delta=rows.radius[waiting],
+            start=place,
+            start_kind=self._start_kind(waiting),
+            attempt=rows.attempt[waiting],
         )
+        problems.begin_joint(waiting, asked)
+        rows.asked[waiting] = True
 
     def _start_kind(self, mine: Ints) -> Ints:
         """Of the problems whose points rows start from."""
@@ -176,24 +128,30 @@ class RowSearch(ABC):
         kinds = [rows.base.kind[mine], rows.reached.kind[mine], np.full(len(mine), int(Kind.NEAREST))]
         return np.choose(rows.start_at[mine], kinds)
 
-    def _joint_starts(self, waiting: Ints) -> JointStarts:
-        rows, xp = self.rows, self._xp
-        at = xp.asarray(waiting)
-        raw, scale = rows.base.raw[at], rows.base.row_scale[at]
-        other = np.flatnonzero(rows.start_at[waiting] == StartAt.REACHED)
-        to, there = xp.asarray(other), xp.asarray(waiting[other])
-        raw[to], scale[to] = rows.reached.raw[there], rows.reached.row_scale[there]
-        other = np.flatnonzero(rows.start_at[waiting] == StartAt.HIGHPOINT)
-        raw[xp.asarray(other)] = rows.highpoint.raw[xp.asarray(waiting[other])]
-        return JointStarts(raw=raw, row_scale=scale, kind=self._start_kind(waiting), attempt=rows.attempt[waiting])
+    def _after_joint(self, problems: RowProblems, ended: Ints) -> int:
+        """Keep the points of joint problems that have ended, and go on to O there; the iterations that they took."""
+        if not len(ended):
+            return 0
+        rows, kind = self.rows, KIND[self.rows.doing[ended]]
+        found = problems.joint_answers(ended)
+        solved = found.solved
+        rows.calls[ended] += solved & (kind != Kind.NEAREST)
+        following = next_attempt(kind, self._start_kind(ended), rows.attempt[ended], found.feasible)
+        rows.attempt[ended[~solved]] = following[~solved]
+        rows.hand_over(ended[~solved & (following < 0)], HandOver.JOINT_UNSOLVED)
+        self._keep_joint(problems, ended[solved], kind[solved], found.cost[solved])
+        return int(found.iterations.sum())
 
-    def _move_to_noisy(self, mine: Ints) -> None:
-        """A high point that is d̃ up to rounding becomes d̃."""
-        rows = self.rows
-        there = mine[(rows.reached.delta[mine] <= SAME_POINT) & self._within_bounds[mine]]
-        at = self._xp.asarray(there)
-        rows.reached.demand[at] = rows.noisy[at]
-        rows.reached.delta[there], rows.at_noisy[there] = 0.0, True
+    def _keep_joint(self, problems: RowProblems, mine: Ints, kind: Ints, cost: Floats) -> None:
+        rows, reached = self.rows, self.rows.reached
+        place, is_highpoint = rows.free_place(mine), rows.doing[mine] == Doing.HIGHPOINT
+        same_point = np.where(is_highpoint, self._same_point[mine], -1.0)
+        delta, proxy, total = problems.keep_joint(mine, place, same_point)
+        rows.at_noisy[mine[delta <= same_point]] = True
+        reached.place[mine], reached.kind[mine], reached.joint_cost[mine] = place, kind, cost
+        reached.delta[mine], reached.proxy[mine] = np.where(delta <= same_point, 0.0, delta), proxy
+        rows.phase[mine], rows.attempt[mine] = Phase.FOLLOW, StartRank.FIRST
+        rows.hand_over(mine[total < LEAST_DEMAND], HandOver.SMALL_DEMAND)
 
     # Dispatches.
 
@@ -201,62 +159,47 @@ class RowSearch(ABC):
         """O at joint points, from these; O at points to be verified, from scratch."""
         if not len(waiting):
             return
-        rows, xp = self.rows, self._xp
-        is_follow = rows.phase[waiting] == Phase.FOLLOW
-        follow, verified = waiting[is_follow], waiting[~is_follow]
-        waiting = np.concatenate([follow, verified])
-        places = ((rows.reached, xp.asarray(follow)), (rows.base, xp.asarray(verified)))
-        raw, scale, last, last_demand, demand = (
-            xp.concatenate([getattr(points, name)[at] for points, at in places])
-            for name in ("raw", "scale", "follower", "follower_demand", "demand")
-        )
-        from_scratch = [FROM_SCRATCH[Phase(phase)] for phase in rows.phase[verified].tolist()]
-        starts = DispatchStarts(
-            raw=raw,
-            scale=scale,
-            last=last,
-            last_demand=last_demand,
-            has_last=rows.has_last[waiting],
-            attempt=np.concatenate([rows.attempt[follow], np.array(from_scratch, np.int64)]),
-        )
-        problems.begin_dispatches(waiting, demand, starts)
+        rows = self.rows
+        follow = rows.phase[waiting] == Phase.FOLLOW
+        place = np.where(follow, rows.reached.place[waiting], rows.base.place[waiting])
+        rank = np.where(follow, rows.attempt[waiting], FROM_SCRATCH[rows.phase[waiting]])
+        problems.begin_dispatches(waiting, place, rows.last_place[waiting], rows.has_last[waiting], rank)
         rows.asked[waiting] = True
 
     def _after_dispatches(self, problems: RowProblems, ended: Ints) -> int:
         """Decide what follows dispatches that have ended; the iterations that they took."""
         if not len(ended):
             return 0
-        rows, xp = self.rows, self._xp
-        ended = ended[np.argsort(rows.phase[ended] != Phase.FOLLOW, kind="stable")]
-        n_follow = int((rows.phase[ended] == Phase.FOLLOW).sum())
-        found = problems.dispatch_answers(ended)
-        solved, cost = self._solved(found), host(xp, found.cost)
-        self._after_fresh(ended[n_follow:], solved[n_follow:], cost[n_follow:], found.raw[n_follow:])
-        if n_follow:
-            follow = ended[:n_follow]
-            near = problems.without_multipliers(follow) & host(xp, found.feasible[:n_follow]).astype(bool)
-            self._after_follow(follow, solved[:n_follow], near, cost[:n_follow], found)
+        found, follow = problems.dispatch_answers(ended), self.rows.phase[ended] == Phase.FOLLOW
+        self._after_fresh(problems, ended[~follow], found.solved[~follow], found.cost[~follow])
+        if follow.any():
+            feasible = found.feasible[follow]
+            self._after_follow(problems, ended[follow], found.solved[follow], feasible, found.cost[follow])
         return int(found.iterations.sum())
 
-    def _after_follow(self, follow: Ints, solved: Bools, near: Bools, cost: Floats, found: EngineAnswer) -> None:
+    def _after_follow(self, problems: RowProblems, follow: Ints, solved: Bools, feasible: Bools, cost: Floats) -> None:
         """Keep O at the points reached; one above f(x) or unsolved is tried again without multipliers, unless it had none."""
-        rows, xp, reached = self.rows, self._xp, self.rows.reached
+        rows, reached = self.rows, self.rows.reached
         joint_cost = reached.joint_cost[follow]
         no_worse = cost <= joint_cost + WORSE_THAN_START * np.maximum(1.0, np.abs(joint_cost))
-        attempt = rows.attempt[follow]
-        again = (attempt == StartRank.FIRST) & ~near
+        again = rows.attempt[follow] == StartRank.FIRST
+        doubtful = again & ~(solved & no_worse) & feasible
+        if doubtful.any():
+            again[doubtful] = ~problems.began_near(follow[doubtful])
         usable = solved & (no_worse | ~again)
         failed = ~usable
-        rows.hand_over(follow[failed & (attempt == StartRank.THIN)], HandOver.DISPATCH_UNSOLVED)
+        rows.hand_over(follow[failed & (rows.attempt[follow] == StartRank.THIN)], HandOver.DISPATCH_UNSOLVED)
         rows.attempt[follow[failed]] = np.where(again, StartRank.NEAR, StartRank.THIN)[failed]
-        there = np.flatnonzero(usable)
-        mine, to, of = follow[there], xp.asarray(follow[there]), xp.asarray(there)
-        reached.follower[to], reached.follower_demand[to] = found.raw[of], reached.demand[to]
-        reached.prices[to] = _present(found.prices)[of]
-        reached.cost[mine], rows.has_last[mine] = cost[there], True
+        self._keep_follow(problems, follow[usable], cost[usable])
+
+    def _keep_follow(self, problems: RowProblems, mine: Ints, cost: Floats) -> None:
+        rows, reached = self.rows, self.rows.reached
+        place = reached.place[mine]
+        reached.steepness[mine], rows.turned[mine] = problems.keep_dispatches(mine, place, rows.base.place[mine])
+        reached.cost[mine], rows.has_last[mine], rows.last_place[mine] = cost, True, place
         doing = rows.doing[mine].copy()
         radius = np.where(KIND[doing] == Kind.PUSH, rows.radius[mine], reached.delta[mine])
-        self.history.add(mine, doing, radius, reached, cost[there], self.turns[-1].seconds_per_row)
+        self.history.add(mine, doing, radius, reached, cost, self.turns[-1].seconds_per_row)
         self._keep_highpoint(mine[doing == Doing.HIGHPOINT])
         self.decide(mine, doing)
 
@@ -264,11 +207,11 @@ class RowSearch(ABC):
         rows = self.rows
         rows.lower[mine] = rows.reached.delta[mine]
         for points in (rows.highpoint, rows.base):
-            points.take(rows.reached, mine, self._xp)
+            points.take(rows.reached, mine)
 
-    def _after_fresh(self, mine: Ints, solved: Bools, cost: Floats, raw: Array) -> None:
+    def _after_fresh(self, problems: RowProblems, mine: Ints, solved: Bools, cost: Floats) -> None:
         """Finish rows whose best point is still in the band: O there is the lower of what was known and what was found."""
-        rows, xp = self.rows, self._xp
+        rows = self.rows
         if not len(mine):
             return
         known = rows.base.cost[mine]
@@ -277,22 +220,7 @@ class RowSearch(ABC):
         unsolved = ~solved & (rows.phase[mine] < Phase.NEARBY)
         rows.hand_over(mine[~confirmed & ~unsolved], HandOver.REFUSED)
         rows.phase[mine[unsolved]] += 1  # by way of soft balances next, then from the joint point alone
-        there = np.flatnonzero(confirmed)
-        done, at, to = mine[there], xp.asarray(there), xp.asarray(mine[there])
-        better = xp.asarray((cost < known)[there])[:, None]
-        rows.cost[done] = lowest[there]
-        rows.solution[to] = xp.where(better, raw[at], rows.base.follower[to])
-        rows.phase[done] = Phase.FINISHED
-        delta, seconds = rows.base.delta[done], self.turns[-1].seconds_per_row
-        self.history.add(done, None, delta, rows.base, rows.cost[done], seconds)
-
-    def _solved(self, found: EngineAnswer) -> Bools:
-        """Which problems are solved, and checked."""
-        solved: Bools = host(self._xp, found.status) == int(BatchStatus.CONVERGED)
-        return solved
-
-
-def _present(prices: Array | None) -> Array:
-    if prices is None:
-        raise RuntimeError("a dispatch has no prices")
-    return prices
+        done = mine[confirmed]
+        problems.end(done, rows.base.place[done], (cost < known)[confirmed])
+        rows.cost[done], rows.phase[done] = lowest[confirmed], Phase.FINISHED
+        self.history.add(done, None, rows.base.delta[done], rows.base, rows.cost[done], self.turns[-1].seconds_per_row)

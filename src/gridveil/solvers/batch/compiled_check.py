@@ -6,7 +6,6 @@ was lowered for these. What it needs to know of them is where in an answer each 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -33,16 +32,17 @@ CHECK_STRUCTURES: Declared = {
         *((name, _REALS) for name in _OF_NETWORK),
     ],
     "CheckBatch": [
-        *((name, _INT) for name in ("n_rows", "n_out", "demand_step", "weight_step", "first_cut", "first_push")),
-        *((name, _REALS) for name in ("point", "cost", "demand_p", "demand_q", "scale", "row_scale")),
-        *((name, _INTS) for name in ("branch_out", "kind")),
+        *((name, _INT) for name in ("n_rows", "n_out", "demand_step", "weight_step", "task_step")),
+        ("constant", _REAL),
+        *((name, _INTS) for name in ("rows", "branch_out")),
+        *((name, _REALS) for name in ("point", "cost", "demand_p", "demand_q", "scale", "row_scale", "kind")),
         ("gen_on", "const bool*"),
         *((name, _REALS) for name in _OF_SCENARIOS),
         *(
             (name, _REALS)
             for name in ("cost_low", "cost_high", "weight_p", "weight_q", "least", "delta", "low", "high")
         ),
-        *((name, "double*") for name in ("demand", "residuals")),
+        ("residuals", "double*"),
     ],
 }
 """As in layout.py: stated once, and written out for C++ and NumPy."""
@@ -76,54 +76,51 @@ def check_scenarios(engine: Engine, network: BatchNetwork, scenarios: Scenarios,
         given |= {"branch_out": xp.asarray(out), "n_out": out.shape[1]}
     if scenarios.gen_out is not None:
         given["gen_on"] = xp.asarray(gen_on(network, scenarios))
-    demand_p, demand_q = (xp.asarray(array) for array in (scenarios.demand_p, scenarios.demand_q))
-    return _residuals(engine, network, raw, cost, {**given, **_demands(demand_p, demand_q)})
+    given |= demands_in(xp.asarray(scenarios.demand_p), xp.asarray(scenarios.demand_q))
+    return _residuals(engine, network, raw, cost, given)
 
 
 def check_tasks(
-    engine: Engine,
-    network: BatchNetwork,
-    parts: Sequence[JointTasks],
-    scales: tuple[Array, Array],
-    cost: Array,
-    raw: Array,
-) -> tuple[Array, Array]:
-    """(B, 3) residuals of joint tasks of several kinds, kind after kind, as ``check_scenarios``; (B, 2 D) demands found.
+    engine: Engine, network: BatchNetwork, tasks: JointTasks, scales: tuple[Array, Array], cost: Array, raw: Array
+) -> Array:
+    """(B, 3) residuals of joint tasks, as ``check_scenarios``.
 
-    ``scales`` are (B,) that of the objective and (B, 2) those of the dense rows. There is one part of each kind at the most.
+    ``scales`` are (B,) that of the objective and (B, 2) those of the dense rows.
     """
-    xp = engine.xp
-    kinds = [PUSH if part.delta is not None else CUT if part.least is not None else NEAREST for part in parts]
-    sizes = [len(part) for part in parts]
-    target_p, target_q = (_joined(xp, [getattr(part, name) for part in parts]) for name in ("target_p", "target_q"))
-    found = xp.empty((sum(sizes), 2 * target_p.shape[1]))
-    given: dict[str, Any] = {
-        "kind": xp.asarray(np.repeat(np.array(kinds, np.int32), sizes)),
-        "scale": _reals(xp, scales[0]),
-        "row_scale": _reals(xp, scales[1]),
-        **{
-            name: _reals(xp, _joined(xp, [getattr(part, name) for part in parts])) for name in ("cost_low", "cost_high")
-        },
-        **{name: None if bound is None else _reals(xp, bound) for name, bound in _box(parts[0])},
-        "demand": found,
+    xp, there = engine.xp, tasks.low is not None and tasks.high is not None
+    kind = PUSH if tasks.delta is not None else CUT if tasks.least is not None else NEAREST
+    numbers = {
+        "scale": scales[0],
+        "row_scale": scales[1],
+        "kind": np.full(len(tasks), float(kind)),
+        **{name: getattr(tasks, name) for name in ("cost_low", "cost_high", "least", "delta")},
+        **{name: getattr(tasks, name) if there else None for name in ("low", "high")},
     }
-    for kind, part, first in zip(kinds, parts, np.cumsum([0, *sizes]).tolist(), strict=False):
-        if kind == CUT:
-            weights = {name: _by_rows(xp, getattr(part, name)) for name in ("weight_p", "weight_q")}
-            given |= {**weights, "weight_step": _step(weights["weight_p"]), "least": _reals(xp, part.least)}
-            given["first_cut"] = first
-        elif kind == PUSH:
-            given |= {"delta": _reals(xp, part.delta), "first_push": first}
-    return _residuals(engine, network, raw, cost, {**given, **_demands(target_p, target_q)}), found
+    given: dict[str, Any] = {name: None if array is None else _reals(xp, array) for name, array in numbers.items()}
+    if kind == CUT:
+        given |= weights_in(*(xp.asarray(array) for array in (tasks.weight_p, tasks.weight_q)))
+    given |= demands_in(xp.asarray(tasks.target_p), xp.asarray(tasks.target_q))
+    return _residuals(engine, network, raw, cost, given)
+
+
+def check_rows(engine: Engine, network: BatchNetwork, rows: Array, given: dict[str, Any], constant: float) -> Array:
+    """(R, 3) residuals of some rows of arrays in the engine's memory: the fields of ``CheckBatch``, of which all have all rows.
+
+    The costs in them are without the ``constant`` of generators at no output.
+    """
+    return _run(engine, network, len(rows), {**given, "rows": rows, "constant": constant})
 
 
 def _residuals(engine: Engine, network: BatchNetwork, raw: Array, cost: Array, given: dict[str, Any]) -> Array:
-    xp, count = engine.xp, len(raw)
-    made = xp.empty((count, 3))
-    batch = dict.fromkeys(name for name, _ in CHECK_STRUCTURES["CheckBatch"]) | given
-    batch |= {"n_rows": count, "point": _reals(xp, raw), "cost": _reals(xp, cost), "residuals": made}
+    more = {"point": _reals(engine.xp, raw), "cost": _reals(engine.xp, cost)}
+    return _run(engine, network, len(raw), {**given, **more})
+
+
+def _run(engine: Engine, network: BatchNetwork, count: int, given: dict[str, Any]) -> Array:
+    made = engine.xp.empty((count, 3))
+    batch = dict.fromkeys(name for name, _ in CHECK_STRUCTURES["CheckBatch"]) | {"task_step": 1} | given
     if count:
-        engine.check(tables_of(network, xp).values, batch)
+        engine.check(tables_of(network, engine.xp).values, {**batch, "n_rows": count, "residuals": made})
     return made
 
 
@@ -131,30 +128,21 @@ def _reals(xp: Any, array: Array) -> Array:
     return xp.ascontiguousarray(xp.asarray(array), dtype=np.float64)
 
 
-def _joined(xp: Any, arrays: Sequence[Array]) -> Array:
-    return xp.asarray(arrays[0]) if len(arrays) == 1 else xp.concatenate([xp.asarray(array) for array in arrays])
-
-
-def _by_rows(xp: Any, array: Array) -> Array:
-    """An array whose rows may be parts of longer ones, as those of active and reactive demands are."""
-    array = xp.asarray(array)
-    return array if array.shape[1] <= 1 or array.strides[1] == array.itemsize else xp.ascontiguousarray(array)
-
-
 def _step(array: Array) -> int:
     return int(array.strides[0]) // int(array.itemsize)
 
 
-def _demands(demand_p: Array, demand_q: Array) -> dict[str, Any]:
-    """Both halves, with rows as far apart in one as in the other."""
+def demands_in(demand_p: Array, demand_q: Array) -> dict[str, Any]:
+    """Active and reactive demands (B, D): rows of either may be parts of longer ones, as far apart in one as in the other."""
     if _step(demand_p) != _step(demand_q):
         demand_p, demand_q = demand_p.copy(), demand_q.copy()
     return {"demand_p": demand_p, "demand_q": demand_q, "demand_step": _step(demand_p)}
 
 
-def _box(tasks: JointTasks) -> list[tuple[str, Any]]:
-    there = tasks.low is not None and tasks.high is not None
-    return [("low", tasks.low if there else None), ("high", tasks.high if there else None)]
+def weights_in(weight_p: Array, weight_q: Array) -> dict[str, Any]:
+    """Normals of cuts in the same way."""
+    found = demands_in(weight_p, weight_q)
+    return {"weight_p": found["demand_p"], "weight_q": found["demand_q"], "weight_step": found["demand_step"]}
 
 
 class _Tables:

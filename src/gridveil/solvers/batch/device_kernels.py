@@ -9,6 +9,7 @@ import numpy as np
 
 from gridveil.solvers.batch.compiled_check import check_source
 from gridveil.solvers.batch.layout import kernel_source
+from gridveil.solvers.batch.row_kernels import Operation, row_source
 
 WARP = 32
 BLOCK = 128
@@ -70,6 +71,16 @@ def check_kernel() -> Any:
 
     source = f"#define LANES {BLOCK}\n{check_source()}"
     return cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc").get_function("check_rows")
+
+
+@cache
+def row_kernels() -> dict[int, Any]:
+    """The operations on rows of releases, a block for each row."""
+    import cupy
+
+    source = f"#define LANES {BLOCK}\n{row_source()}"
+    module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
+    return {one.value: module.get_function(f"rows_{one.name.lower()}") for one in Operation}
 
 
 def registers(lanes: int, bounds: tuple[int, ...] = BOUNDS) -> dict[str, tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,14 @@ from gridveil.solvers.batch.settings import (
     TRIALS_AGAIN,
 )
 
+if TYPE_CHECKING:
+    from gridveil.solvers.batch.stream import RowNumbers, StreamArrays
+
 Ints = NDArray[np.int64]
 Array = Any
 """An array of the engine: NumPy's or CuPy's."""
 
-N_COUNTERS = 5  # of the enumeration Counter in start.cuh
+N_COUNTERS = 3  # of the enumeration Counter in start.cuh
 _OF_STREAMS = ("queue", "ended", "working")  # fields of ``Batch`` that are for streams alone
 
 
@@ -102,35 +105,6 @@ class RawOutput:
     """Time of the kernels alone."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class EngineAnswer:
-    """Checked answers of a batch that stay in the engine's memory; see ``BatchAnswer``."""
-
-    cost: Array
-    status: Array
-    iterations: Array
-    feasible: Array
-    raw: Array
-    """(B, n_point) where each ended, as the kernels write it."""
-    demand: Array
-    """(B, 2 D) active, then reactive demands: those found by joint tasks, those given of dispatches."""
-    prices: Array | None
-    """(B, 2 D) ∂O/∂d of dispatches."""
-
-    @classmethod
-    def of(cls, raw: RawOutput, cost: Array, status: Array, demand: Array, prices: Array | None) -> EngineAnswer:
-        """From what the kernels have left and the check has found."""
-        return cls(
-            cost=cost,
-            status=status,
-            iterations=raw.iterations,
-            feasible=raw.feasible,
-            raw=raw.point,
-            demand=demand,
-            prices=prices,
-        )
-
-
 class Stream(Protocol):
     """Problems of one network that come and go: each belongs to a row, which may have its next as soon as its last has ended.
 
@@ -138,21 +112,23 @@ class Stream(Protocol):
     in a stream nobody waits for these but the release itself. Arrays are of the engine's module.
     """
 
+    arrays: StreamArrays
+
     @property
     def busy(self) -> int:
         """How many are under way."""
         ...
 
-    def put(self, rows: Ints, given: RawInput) -> None:
-        """Begin a problem for each of some rows that have none under way; every one with its start."""
+    def begin(self, rows: Ints) -> None:
+        """Begin a problem for each of some rows that have none under way, from what stands in their rows of ``arrays``."""
         ...
 
     def ended(self) -> Ints:
         """Rows whose problems have ended since this was asked last, as far as the engine has advanced."""
         ...
 
-    def take(self, rows: Ints) -> RawOutput:
-        """What the last problems of some rows came to."""
+    def numbers(self, rows: Ints) -> RowNumbers:
+        """What the last problems of some rows came to; points stand in ``arrays``."""
         ...
 
 
@@ -185,6 +161,10 @@ class Engine(Protocol):
 
     def check(self, net: dict[str, Any], batch: dict[str, Any]) -> None:
         """Run the independent check on answers in the engine's memory; see compiled_check.py."""
+        ...
+
+    def on_rows(self, operation: int, net: dict[str, Any], state: dict[str, Any], asked: Array, told: Array) -> None:
+        """Run an operation on rows of releases; see row_kernels.py."""
         ...
 
     def suited(self, network: BatchNetwork, rows: int) -> Engine:

@@ -24,10 +24,12 @@ from gridveil.solvers.batch.device_kernels import (
     check_kernel,
     kernels_for,
     missing_gpu,
+    row_kernels,
 )
 from gridveil.solvers.batch.device_slots import Plain, Slots, per_tile_of
 from gridveil.solvers.batch.engine import (
     Array,
+    Ints,
     RawInput,
     RawOutput,
     RunOptions,
@@ -38,7 +40,8 @@ from gridveil.solvers.batch.engine import (
 from gridveil.solvers.batch.engine_gpu_stream import GpuStream, advance
 from gridveil.solvers.batch.layout import by_value, filled
 from gridveil.solvers.batch.network import BatchNetwork
-from gridveil.solvers.batch.stream import EMPTY
+from gridveil.solvers.batch.row_kernels import row_structures
+from gridveil.solvers.batch.stream import EMPTY, StreamArrays
 from gridveil.solvers.batch.stream_turns import TurnStream, take_turns
 
 GPU = "gpu"
@@ -61,7 +64,7 @@ ROUNDS_AT_ONCE = 4
 """The same where slots go through rounds on their own."""
 MEMORY_SHARE = 0.85
 """Share of the free memory of the device that slots may take."""
-STATE_SHARE = 0.125
+STATE_SHARE = 0.2
 """Share of the memory of the device that callers may take for what they keep between batches."""
 CROWDED = 0.75
 """Share of slots with work below which these are moved together."""
@@ -75,7 +78,6 @@ TURNS_FROM = 5000
 FIRST_PRIORITY = -5
 """Of CUDA streams: the highest."""
 _IDLE = 6  # of the enumeration State in slot.cuh
-_ITERATION_LIMIT = 1  # of the enumeration Result
 
 
 class GpuEngine:
@@ -163,29 +165,54 @@ class GpuEngine:
         """Solve a batch in rounds of all slots; finished slots take the next scenario."""
         xp, n_scenarios = self.xp, len(given.demand_p)
         values = net_values(network, self.tables(network), given.local is not None, options)
-        slots, lanes = self._share(values, n_scenarios, options.slots)
         made = outputs(xp, n_scenarios, values["n_point"])
-        held = self.slots(slots, kernels_for(lanes, self.bounds, network.rows), values)
-        arguments = (filled("Net", values), filled("Batch", batch_values(given, made)))
-        self.wait()
-        begin = perf_counter()
-        least = n_scenarios - int(options.left * n_scenarios)
-        rounds = self._finish_all(held, arguments, network.rows, made["counter"], (least, n_scenarios), given.rest)
-        seconds = perf_counter() - begin
+        share = self._share(values, n_scenarios, options.slots, self.fitting(values, n_scenarios))
+        seconds = self._solve(network, values, batch_values(given, made), n_scenarios, options, share, given.rest)
         made.pop("counter")
-        if least < n_scenarios:
-            undone = made["status"] < 0
-            made["status"][undone], made["iterations"][undone] = _ITERATION_LIMIT, options.max_iterations
-            made["point"][undone] = xp.nan
+        return RawOutput(**made, seconds=seconds)
+
+    def run_rows(self, network: BatchNetwork, arrays: StreamArrays, rows: Ints, options: RunOptions) -> None:
+        """Solve the problems of some rows of a stream; those that were left have no status, −1."""
+        xp, count = self.xp, len(rows)
+        values = net_values(network, self.tables(network), network.rows > 0, options)
+        at = xp.asarray(rows.astype(np.int32))
+        arrays.queue[:count], arrays.made["status"][at] = at, -1
+        arrays.made["counter"][:] = xp.asarray(np.array([0, 0, count], np.int32))
+        share = self._share(values, count, options.slots, self.fitting(values, 0))
+        self._solve(network, values, arrays.batch_values(None), count, options, share)
+
+    def _solve(
+        self,
+        network: BatchNetwork,
+        values: dict[str, Any],
+        batch: dict[str, Any],
+        count: int,
+        options: RunOptions,
+        share: tuple[int, int],
+        rest: Callable[[], None] | None = None,
+    ) -> float:
+        """So many scenarios, in slots with lanes by ``share``; the seconds of the kernels."""
+        slots, lanes = share
+        held = self.slots(slots, kernels_for(lanes, self.bounds, network.rows), values)
+        self.wait()
+        begin, least = perf_counter(), count - int(options.left * count)
+        arguments = (filled("Net", values), filled("Batch", batch))
+        rounds = self._finish_all(held, arguments, network.rows, batch["counter"], (least, count), rest)
+        seconds = perf_counter() - begin
         if not options.soften:
             size = held.memory.nbytes + held.softness.nbytes
             self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
-        return RawOutput(**made, seconds=seconds)
+        return seconds
 
     def check(self, net: dict[str, Any], batch: dict[str, Any]) -> None:
         """Check answers, a block of threads for each."""
         given = tuple(by_value(one) for one in check_structures(net, batch))
         check_kernel()((batch["n_rows"],), (BLOCK,), given)
+
+    def on_rows(self, operation: int, net: dict[str, Any], state: dict[str, Any], asked: Array, told: Array) -> None:
+        """An operation, a block of threads for each row."""
+        given = tuple(by_value(one) for one in row_structures(net, state))
+        row_kernels()[int(operation)]((len(asked),), (BLOCK,), (*given, asked, told))
 
     def open(self, network: BatchNetwork, rows: int, options: RunOptions) -> GpuStream | TurnStream:
         """A stream for so many rows."""
@@ -208,16 +235,17 @@ class GpuEngine:
             own.synchronize()
             for stream in streams:
                 if isinstance(stream, GpuStream):
-                    stream.rest()
+                    stream.wait()
 
     def suited(self, network: BatchNetwork, rows: int) -> GpuEngine:
         """Itself, for all that it is asked."""
         return self
 
-    def pinned(self, count: int) -> NDArray[np.int32]:
-        """Numbers in memory of the host that the device can write while both work."""
-        memory = self.xp.cuda.alloc_pinned_memory(4 * count)
-        return np.frombuffer(memory, np.int32, count)
+    def pinned(self, kind: type[np.generic], *shape: int) -> NDArray[Any]:
+        """An array in memory of the host that the device can copy from and to while both work."""
+        count = int(np.prod(shape))
+        memory = self.xp.cuda.alloc_pinned_memory(np.dtype(kind).itemsize * count)
+        return np.frombuffer(memory, kind, count).reshape(shape)
 
     def slots(self, count: int, kernels: dict[str, Any], values: Any) -> Slots:
         """Memory for so many slots; ``values`` are those of ``Net``."""
@@ -297,35 +325,28 @@ class GpuEngine:
 
     def _few_rounds(self, stream: Any, held: Slots, arguments: tuple[Any, Any]) -> Any:
         """A few rounds, as one graph where they are many kernels: launching each from Python would take longer than these."""
-        names = ("latch", "rounds") if held.on_its_own else ROUND * LOOK_EVERY
+        names = ("rounds",) if held.on_its_own else ROUND * LOOK_EVERY
         if held.on_its_own or self.phases is not None:
             return Plain(lambda: self.launch(held, names, arguments))
         stream.begin_capture()
         self.launch(held, names, arguments)
         return stream.end_capture()
 
-    def launch(
-        self,
-        held: Slots,
-        names: tuple[str, ...],
-        arguments: tuple[Any, Any],
-        rounds: int = ROUNDS_AT_ONCE,
-        blocks: int = 0,
-    ) -> None:
+    def launch(self, held: Slots, names: tuple[str, ...], arguments: tuple[Any, Any], put: int = 0) -> None:
         """Kernels by name, one after the other, on all slots; ``arguments`` are ``Net`` and ``Batch``.
 
-        ``rounds`` are those of slots on their own, which ``blocks`` work on, if not one for each.
+        ``put`` is how many problems were ever put into a stream.
         """
         block, given = block_size(held.lanes), tuple(by_value(one) for one in (*arguments, held.work))
         grid = ((held.tiles * max(WARP, held.lanes) + block - 1) // block,)
         for name in names:
             if name == "latch":
-                held.kernels[name]((1,), (1,), given[1:2])
+                held.kernels[name]((1,), (1,), (given[1], np.int32(put)))
                 continue
-            more = (np.int32(rounds),) if name == "rounds" else ()
+            more = (np.int32(ROUNDS_AT_ONCE),) if name == "rounds" else ()
             for one in (name, BORDERED.get(name)):
                 if one in held.kernels:
-                    held.kernels[one]((blocks,) if more and blocks else grid, (block,), given + more)
+                    held.kernels[one](grid, (block,), given + more)
                     self._note(one)
 
     def _busy(self, held: Slots, net: Any) -> NDArray[np.bool_]:
@@ -379,11 +400,11 @@ class GpuEngine:
         tables: dict[str, Array] = kept[id(network)][1]
         return tables
 
-    def _share(self, values: dict[str, Any], n_scenarios: int, wanted: int | None) -> tuple[int, int]:
+    def _share(self, values: dict[str, Any], n_scenarios: int, wanted: int | None, fitting: int) -> tuple[int, int]:
         """Slots, and lanes per slot: enough threads to fill the device, of as many scenarios as fit."""
         full = self._full
         most = full * WAVES[0] // FULL
-        slots = min(wanted or most, self.fitting(values, n_scenarios), n_scenarios)
+        slots = min(wanted or most, fitting, n_scenarios)
         lanes = self.most_lanes(slots, int(values["n_bus"]))
         per_wave = full // (FULL * lanes)
         if wanted is None and 0 < per_wave <= slots < n_scenarios:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gridveil.solvers.batch.device_kernels import WARP, block_size, kernels_for
-from gridveil.solvers.batch.engine import Ints, RawInput, RawOutput, RunOptions, net_values
+from gridveil.solvers.batch.device_kernels import WARP, kernels_for
+from gridveil.solvers.batch.engine import Ints, RunOptions, net_values
 from gridveil.solvers.batch.layout import filled
 from gridveil.solvers.batch.network import BatchNetwork
-from gridveil.solvers.batch.stream import EMPTY, PUT, RowCounts, StreamArrays
+from gridveil.solvers.batch.stream import EMPTY, TOLD, RowCounts, RowNumbers, StreamArrays
 
 if TYPE_CHECKING:
     from gridveil.solvers.batch.engine_gpu import GpuEngine
@@ -23,35 +21,9 @@ ENOUGH = 1 / 2
 """Share of the problems under way that have ended, from which on the host looks at them: it takes as long for one as for many."""
 AS_LONG = 1.0
 """Once one has ended, the host waits for others as long as its last look took it, times this: it may be all that is left."""
-ROUNDS_AT_ONCE = 4
-"""Rounds between two looks, if there is a block for each slot at work; fewer where blocks have several."""
-HOST_SHARE = 0.1
-"""Part of the device that rounds leave to the kernels of the host's own work, each of which would wait for a block to end."""
 MOST_LOOKS = 500_000
 JOINT_SHARE = 2
 """Part of the memory that joint problems leave to dispatches."""
-
-
-class _Shares:
-    """Who has how much of the device: streams of several networks are at work there side by side."""
-
-    def __init__(self) -> None:
-        self._wanted: dict[int, int] = {}
-        self._lock = threading.Lock()
-
-    def of(self, who: int, wanted: int, blocks: int) -> int:
-        """Of so many blocks those for one who wants so many, at least one."""
-        with self._lock:
-            self._wanted[who] = wanted
-            return max(1, min(wanted, blocks * wanted // sum(self._wanted.values())))
-
-    def none_for(self, who: int) -> None:
-        """Somebody wants none any more."""
-        with self._lock:
-            self._wanted.pop(who, None)
-
-
-_shares = _Shares()
 
 
 class GpuStream:
@@ -59,16 +31,17 @@ class GpuStream:
 
     def __init__(self, engine: GpuEngine, network: BatchNetwork, rows: int, options: RunOptions) -> None:
         self._engine, self._rows, xp = engine, RowCounts(rows), engine.xp
-        self._arrays, self._dense = StreamArrays.empty(xp, network, rows), network.rows
+        self.arrays, self._dense = StreamArrays.empty(xp, network, rows), network.rows
         values = net_values(network, engine.tables(network), network.rows > 0, options)
         slots = min(rows, engine.fitting(values, 0) // (JOINT_SHARE if network.rows else 1))
         # A release is at a joint problem half of the time, at a dispatch the other half.
         lanes = max(WARP, engine.most_lanes(-(-slots // 2), int(values["n_bus"])))
         self._held = engine.slots(slots, kernels_for(lanes, engine.bounds, network.rows), values)
-        self._net, self._batch = filled("Net", values), filled("Batch", self._arrays.batch_values(None))
+        self._net, self._batch = filled("Net", values), filled("Batch", self.arrays.batch_values(None))
         self._cuda, self._flying = xp.cuda.Stream(non_blocking=True), False
-        self._copied = engine.pinned(rows)
-        self._seen: NDArray[np.int32] = np.zeros(rows, np.int32)
+        self._rows.ring = engine.pinned(np.int32, rows)
+        self._copied = engine.pinned(np.int32, len(TOLD), rows), engine.pinned(np.float64, rows)
+        self._seen = np.zeros((len(TOLD), rows), np.int32), np.zeros(rows)
         self._event = xp.cuda.Event(disable_timing=True)
         self.looked = perf_counter()
         """When the host was last told what has ended."""
@@ -84,22 +57,19 @@ class GpuStream:
     @property
     def done(self) -> int:
         """How many of these have ended meanwhile."""
-        return self._rows.count(self._seen)
+        return self._rows.count(self._seen[0][0])
 
-    def put(self, rows: Ints, given: RawInput) -> None:
-        """Begin problems; that they are there is said last."""
-        xp = self._engine.xp
-        self._arrays.write(xp.asarray(rows), given)
-        self._arrays.queue[xp.asarray(self._rows.begin(rows))] = xp.asarray(rows.astype(np.int32))
-        self._arrays.made["counter"][PUT] = self._rows.put
+    def begin(self, rows: Ints) -> None:
+        """Begin problems: rounds that are sent on their way from now on take them."""
+        self._rows.begin(rows)
 
     def ended(self) -> Ints:
         """Rows whose problems have ended."""
-        return self._rows.end(self._seen)
+        return self._rows.end(self._seen[0][0])
 
-    def take(self, rows: Ints) -> RawOutput:
+    def numbers(self, rows: Ints) -> RowNumbers:
         """What their problems came to."""
-        return self._arrays.read(self._engine.xp.asarray(rows))
+        return RowNumbers.of(*self._seen, rows)
 
     def launch(self, rows_left: int) -> None:
         """Send a few rounds on their way, and after them a copy of what has ended; ``rows_left`` have not finished for good."""
@@ -108,29 +78,18 @@ class GpuStream:
         self._follow_host()
         with self._cuda:
             self._widen(rows_left)
-            rounds, blocks = self._share()
-            self._engine.launch(self._held, ("latch", "rounds"), (self._net, self._batch), rounds, blocks)
-            self._arrays.ended.get(stream=self._cuda, out=self._copied, blocking=False)
+            self.arrays.queue.set(self._rows.ring, stream=self._cuda)
+            self._engine.launch(self._held, ("latch", "rounds"), (self._net, self._batch), self._rows.put)
+            for array, copy in zip((self.arrays.told, self.arrays.made["cost"]), self._copied, strict=True):
+                array.get(stream=self._cuda, out=copy, blocking=False)
         self._flying = True
 
     def wait(self) -> None:
         """Until these rounds are over."""
         if self._flying:
             self._cuda.synchronize()
-            self._seen, self._flying = self._copied.copy(), False
-
-    def rest(self) -> None:
-        """Wait, and leave the device to others for a while."""
-        self.wait()
-        _shares.none_for(id(self))
-
-    def _share(self) -> tuple[int, int]:
-        """How many rounds, by how many blocks."""
-        lanes = self._held.lanes
-        per_block = block_size(lanes) // lanes
-        wanted = -(-min(self.busy, self._held.tiles * self._held.per_tile) // per_block)
-        blocks = _shares.of(id(self), wanted, int((1 - HOST_SHARE) * self._engine.resident(lanes)))
-        return max(1, ROUNDS_AT_ONCE * blocks // wanted), blocks
+            told, cost = self._copied
+            self._seen, self._flying = (told.copy(), cost.copy()), False
 
     def _follow_host(self) -> None:
         """Begin nothing before what the host has asked of the device is done."""
@@ -153,9 +112,6 @@ def advance(streams: Sequence[GpuStream]) -> None:
         sum(stream.busy for stream in busy),
         AS_LONG * min((begin - one.looked for one in busy), default=0.0),
     )
-    for stream in streams:
-        if not stream.busy:
-            stream.rest()
     for _ in range(MOST_LOOKS if busy else 0):
         for stream in busy:
             stream.launch(left)

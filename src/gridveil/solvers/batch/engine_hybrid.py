@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridveil.core.threads import all_cores
-from gridveil.solvers.batch.engine import Engine, RawInput, RawOutput, RunOptions, Stream, converted
+from gridveil.solvers.batch.engine import Array, Engine, RawInput, RawOutput, RunOptions, Stream, converted
 from gridveil.solvers.batch.network import BatchNetwork
 
 BUSES_PER_CORE = 200
@@ -59,6 +59,10 @@ class HybridEngine:
     def check(self, net: dict[str, Any], batch: dict[str, Any]) -> None:
         """On the GPU, where the answers are."""
         self._large.check(net, batch)
+
+    def on_rows(self, operation: int, net: dict[str, Any], state: dict[str, Any], asked: Array, told: Array) -> None:
+        """On the GPU."""
+        self._large.on_rows(operation, net, state, asked, told)
 
     def suited(self, network: BatchNetwork, rows: int) -> Engine:
         """The processor where its cores are through an iteration of all rows before the host has looked at the device's."""

@@ -34,7 +34,8 @@ from gridveil.solvers.batch.engine import (
 )
 from gridveil.solvers.batch.layout import N_SCALARS, filled, kernel_source, row_fields, structure_type
 from gridveil.solvers.batch.network import BatchNetwork
-from gridveil.solvers.batch.stream import AVAILABLE, EMPTY, PUT, RowCounts, StreamArrays
+from gridveil.solvers.batch.row_kernels import ROW_STRUCTURES, row_source, row_structures
+from gridveil.solvers.batch.stream import AVAILABLE, EMPTY, RowCounts, RowNumbers, StreamArrays
 
 NATIVE = "native"
 COMPILER = "g++"
@@ -108,6 +109,12 @@ class NativeEngine:
         structures, threads = check_structures(net, batch), max(1, min(self._threads, batch["n_rows"]))
         _check_library().gridveil_check(*(ctypes.c_void_p(one.ctypes.data) for one in structures), threads)
 
+    def on_rows(self, operation: int, net: dict[str, Any], state: dict[str, Any], asked: Array, told: Array) -> None:
+        """An operation, every thread on its share of the rows."""
+        structures, count = row_structures(net, state), len(asked)
+        given = (ctypes.c_void_p(one.ctypes.data) for one in (*structures, asked, told))
+        _row_library().gridveil_rows(int(operation), *given, count, max(1, min(self._threads, count)))
+
     def suited(self, network: BatchNetwork, rows: int) -> NativeEngine:
         """Itself, for all that it is asked."""
         return self
@@ -139,7 +146,7 @@ class NativeStream:
 
     def __init__(self, library: ctypes.CDLL, network: BatchNetwork, rows: int, options: RunOptions, slots: int) -> None:
         self._library, self._network = library, network
-        self._arrays, self._rows = StreamArrays.empty(np, network, rows), RowCounts(rows)
+        self.arrays, self._rows = StreamArrays.empty(np, network, rows), RowCounts(rows)
         values = net_values(network, network.tables, network.rows > 0, options)
         memory: Array = np.zeros((slots, values["n_slot"]))
         memory[:, values["o_scalar"]] = float(EMPTY)
@@ -152,24 +159,24 @@ class NativeStream:
         """How many problems are under way."""
         return self._rows.busy
 
-    def put(self, rows: Ints, given: RawInput) -> None:
+    def begin(self, rows: Ints) -> None:
         """Begin problems."""
-        self._arrays.write(rows, given)
-        self._arrays.queue[self._rows.begin(rows)] = rows
-        self._arrays.made["counter"][[PUT, AVAILABLE]] = self._rows.put
+        self._rows.begin(rows)
+        self.arrays.queue[:] = self._rows.ring
+        self.arrays.made["counter"][AVAILABLE] = self._rows.put
 
     def work(self, working: NDArray[np.int32]) -> None:
         """Work until the kernels say that there is something to look at."""
-        batch = filled("Batch", self._arrays.batch_values(working))
+        batch = filled("Batch", self.arrays.batch_values(working))
         self._library.gridveil_run(*(ctypes.c_void_p(one.ctypes.data) for one in (self._net, batch, self._work)))
 
     def ended(self) -> Ints:
         """Rows whose problems have ended."""
-        return self._rows.end(self._arrays.ended)
+        return self._rows.end(self.arrays.told[0])
 
-    def take(self, rows: Ints) -> RawOutput:
+    def numbers(self, rows: Ints) -> RowNumbers:
         """What their problems came to."""
-        return self._arrays.read(rows)
+        return RowNumbers.of(self.arrays.told, self.arrays.made["cost"], rows)
 
 
 @cache
@@ -178,6 +185,13 @@ def _check_library() -> ctypes.CDLL:
     _confirm(
         library.gridveil_check_sizes, [structure_type(name, CHECK_STRUCTURES).itemsize for name in CHECK_STRUCTURES]
     )
+    return library
+
+
+@cache
+def _row_library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(_built(row_source())))
+    _confirm(library.gridveil_rows_sizes, [structure_type(name, ROW_STRUCTURES).itemsize for name in ROW_STRUCTURES])
     return library
 
 

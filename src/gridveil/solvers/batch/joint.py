@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from gridveil.core.errors import InputError
 from gridveil.solvers.batch.compiled_check import check_tasks
 from gridveil.solvers.batch.contract import BatchAnswer, JointPoints, JointTasks
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.engine import Array, Engine, RawInput, RunOptions
 from gridveil.solvers.batch.layout import UNBOUNDED, solver_settings
 from gridveil.solvers.batch.lowering import places, read_points
 from gridveil.solvers.batch.network import BatchNetwork, relaxed_bounds
@@ -42,13 +41,6 @@ class LoweredTasks:
         """(B,) which tasks have any dense row."""
         there: NDArray[np.bool_] = np.any(np.abs(self.rows[:, :4]) < UNBOUNDED, axis=1)
         return there
-
-    @classmethod
-    def joined(cls, parts: Sequence[LoweredTasks], xp: Any) -> LoweredTasks:
-        """Tasks of several kinds, one kind after the other: to the kernels they are all alike."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(**{f.name: xp.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 
     def some(self, chosen: Any) -> LoweredTasks:
         """Some of the tasks."""
@@ -98,14 +90,18 @@ def _deviation_bounds(tasks: JointTasks, target: Array, xp: Any) -> tuple[Array,
     return xp.clip(low, -UNBOUNDED, UNBOUNDED), xp.clip(high, -UNBOUNDED, UNBOUNDED)
 
 
+def joint_options(tolerance: float = JOINT_TOLERANCE) -> RunOptions:
+    """Options of joint tasks: the iterations of the structured solver, and no run is given up, as all of them can be solved."""
+    return RunOptions(tolerance=tolerance, cold_iterations=int(solver_settings()["ITERATIONS_THOROUGH"]), give_up=False)
+
+
 class JointSolver:
     """Solves batches of joint tasks on one network with one engine; every answer is checked."""
 
     def __init__(self, network: BatchNetwork, engine: Engine, *, tolerance: float = JOINT_TOLERANCE) -> None:
         if not network.rows:
             raise InputError("this network was lowered for dispatches: lower it for joint tasks")
-        cold = int(solver_settings()["ITERATIONS_THOROUGH"])
-        self.network, self.options = network, RunOptions(tolerance=tolerance, cold_iterations=cold, give_up=False)
+        self.network, self.options = network, joint_options(tolerance)
         self._engine = engine
 
     def solve(self, tasks: JointTasks, starts: Starts | None = None) -> BatchAnswer:
@@ -125,13 +121,13 @@ class JointSolver:
     def solve_lowered(self, tasks: JointTasks, lowered: LoweredTasks, starts: Starts) -> BatchAnswer:
         """Every task once, as its start says."""
         xp = self._engine.xp
-        given = self.given_rows([tasks], lowered, starts)
+        given = self._given(tasks, lowered, starts)
         (target_p, target_q), rest = self._engine.send(given.demand_p, given.demand_q)
         given = replace(given, demand_p=target_p, demand_q=target_q, rest=rest)
         raw = self._engine.run(self.network, given, self.options)
         cost = raw.cost + float(self.network.constants.sum())
         scales = (lowered.objective_scale, lowered.row_scale)
-        residuals, _ = check_tasks(self._engine, self.network, [tasks], scales, cost, raw.point)
+        residuals = check_tasks(self._engine, self.network, tasks, scales, cost, raw.point)
         points = at_hand(xp, joint_points(self.network, tasks, *scales, raw.point, xp))
         return BatchAnswer(
             cost=host(xp, cost),
@@ -145,21 +141,11 @@ class JointSolver:
             raw=host(xp, raw.point),
         )
 
-    def checked_rows(self, parts: Sequence[JointTasks], scale: Array, row_scale: Array, raw: RawOutput) -> EngineAnswer:
-        """Answers to tasks of several kinds, kind after kind, that stay in the engine's memory, as far as the check agrees."""
-        xp, cost = self._engine.xp, raw.cost + float(self.network.constants.sum())
-        residuals, demand = check_tasks(self._engine, self.network, parts, (scale, row_scale), cost, raw.point)
-        return EngineAnswer.of(raw, cost, verdict(xp, raw.status, residuals), demand, None)
-
-    def given_rows(self, parts: Sequence[JointTasks], lowered: LoweredTasks, starts: Starts) -> RawInput:
-        """Tasks that are lowered together, as the kernels take them."""
+    def _given(self, tasks: JointTasks, lowered: LoweredTasks, starts: Starts) -> RawInput:
         xp = self._engine.xp
-        target_p, target_q = (
-            xp.concatenate([xp.asarray(getattr(tasks, name)) for tasks in parts]) for name in _TARGETS
-        )
         return RawInput(
-            demand_p=target_p,
-            demand_q=target_q,
+            demand_p=xp.asarray(tasks.target_p),
+            demand_q=xp.asarray(tasks.target_q),
             outage=None,
             warm=contiguous(xp, starts.point),
             start=contiguous(xp, starts.choice),

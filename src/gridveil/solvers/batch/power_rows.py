@@ -1,14 +1,14 @@
-"""The problems of a power network for many releases at once: rows of arrays in, rows of arrays out, in the engine's memory.
+"""The problems of a power network for many releases at once: rows of arrays in, rows of numbers out.
 
 Each row starts where ``PowerBatches`` would start its request; the rules are the same, written for whole arrays. Nothing here
-is an object per row, and points leave the engine's memory only if somebody asks for them. Problems are begun for some rows, and
-answered as they end: no row waits for another.
+is an object per row, and points stay in the engine's memory: what is done with them between two solves is compiled
+(kernels/releases.cuh), so that a look at what has ended takes the host a few calls, whatever the number of rows.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -16,23 +16,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
-from gridveil.solvers.batch.contract import JointTasks
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput
-from gridveil.solvers.batch.joint import JointSolver, LoweredTasks, lower_tasks
-from gridveil.solvers.batch.layout import solver_settings
+from gridveil.solvers.batch.compiled_check import check_rows, demands_in, weights_in
+from gridveil.solvers.batch.contract import BatchStatus
+from gridveil.solvers.batch.engine import Array, Engine, RunOptions
+from gridveil.solvers.batch.joint import joint_options
 from gridveil.solvers.batch.lowering import read_points
 from gridveil.solvers.batch.network import BatchNetwork
+from gridveil.solvers.batch.row_kernels import (
+    ANSWERED,
+    OF_TASK,
+    PLACES,
+    WIDE,
+    Operation,
+    row_tables,
+    start_of,
+    warm_start,
+)
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
-from gridveil.solvers.batch.solver import BatchSolver, host
-from gridveil.solvers.batch.starts import StartKind, Starts
+from gridveil.solvers.batch.solver import host, verdict
+from gridveil.solvers.batch.starts import StartKind
+from gridveil.solvers.batch.stream import RowNumbers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+DISPATCH_OPTIONS = RunOptions(tolerance=JOINT_TOLERANCE, give_up=False)
+"""Demands that a row asks about can be served, if only just."""
+
 
 class Kind(IntEnum):
-    """Of a joint problem. A batch holds the kinds one after the other."""
+    """Of a joint problem."""
 
     NEAREST = 0
     CUT = 1
@@ -55,56 +69,38 @@ class StartRank(IntEnum):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class JointRows:
-    """B joint problems, sorted by kind, and where they start."""
+class JointAsked:
+    """B joint problems, and where they start."""
 
     kind: Ints
-    """(B,) of ``Kind``; the only array of these that is NumPy's."""
-    target: Array
-    """(B, 2 D) noisy demands."""
-    cost_low: Array
-    cost_high: Array
-    normal: Array
-    """(cuts, 2 D)"""
-    offset: Array
-    """(cuts,)"""
-    delta: Array
-    """(pushes,)"""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class JointStarts:
-    """Joint points that problems start from, unless they start cold."""
-
-    raw: Array
-    """(B, n_point)"""
-    row_scale: Array
-    """(B,) of the point's cut or ball; zero if it has none."""
-    kind: Ints
-    """(B,) of the problem that the point solved."""
+    """(B,) of ``Kind``."""
+    cost_low: Floats
+    cost_high: Floats
+    base: Ints
+    """(B,) place of the point to cut at."""
+    missing: Floats
+    """(B,) of cuts: what O lacks there to the cost they ask for."""
+    steepness: Floats
+    """(B,) of cuts: length of the prices there."""
+    delta: Floats
+    """(B,) of pushes."""
+    start: Ints
+    """(B,) place of the joint point to start from, unless they start cold."""
+    start_kind: Ints
+    """(B,) of the problem that this point solved."""
     attempt: Ints
     """(B,) of ``StartRank``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DispatchStarts:
-    """What a dispatch at the demands of a joint point starts from, unless it starts from scratch."""
+class RowAnswers(RowNumbers):
+    """Checked answers."""
 
-    raw: Array
-    """(B, n_point) the joint point."""
-    scale: Array
-    """(B,) of the objective of its problem."""
-    last: Array
-    """(B, n_point of a dispatch) where the last dispatch of the same row ended."""
-    last_demand: Array
-    """(B, 2 D) its demands."""
-    has_last: Bools
-    attempt: Ints
-    """(B,) of ``StartRank``: FIRST, NEAR or THIN; from scratch COLD or SOFTENED."""
+    solved: Bools
 
 
 class PowerRows:
-    """Joint problems and dispatches of one power network in batches, every answer checked."""
+    """Joint problems and dispatches of one power network for rows of releases, every answer checked."""
 
     def __init__(
         self,
@@ -118,193 +114,222 @@ class PowerRows:
         if not np.array_equal(dispatches.position, joint.position):
             raise InputError("the network is ordered differently for dispatches and joint tasks")
         self._origin, self.engine, self.n_d = origin, engine, 2 * len(joint.grid.load_bus)
-        self.joint = JointSolver(joint, engine)
-        self.dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False, give_up=False)
-        self._box, self._setting = box, solver_settings()
-        self._networks = {True: dispatches, False: joint}
+        self.dispatches, self.joint, self._box = dispatches, joint, box
         self.n_joint, self.n_dispatch = (net.sizes(False)["n_point"] for net in (joint, dispatches))
-        # Where the variables of a dispatch stand in a joint point.
-        self._generation = engine.xp.asarray(joint.place_of_local[dispatches.local_of])
-        linear = np.abs(dispatches.tables["local"].reshape(-1, 4)[:, 3]).max(initial=0.0)
-        self._steepest = float(max(linear / dispatches.objective_scale, 1.0))
+        self.tables = row_tables(dispatches, joint, box, engine.xp)
 
     @property
-    def xp(self) -> Any:
-        """The engine's array module."""
-        return self.engine.xp
+    def place_width(self) -> int:
+        """Numbers at a place: see ``Place`` in releases.cuh."""
+        return self.n_joint + self.n_dispatch + 3 * self.n_d + 2
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory that a release takes: its places, and what goes into its problems and comes out of them."""
+        problems = 2 * self.n_joint + 2 * self.n_dispatch + 5 * self.joint.n_local
+        return 8 * (PLACES * self.place_width + problems + self.n_dispatch + 4 * self.n_d)
+
+    @property
+    def box(self) -> dict[str, Any]:
+        """Bounds on demands, for the check."""
+        return {name: self.tables[name] for name in ("low", "high")}
 
     def suited(self, count: int) -> PowerRows:
         """These problems on the engine that is for so many rows."""
         origin = self._origin or self
-        engine = origin.engine.suited(self._networks[True], count)
+        engine = origin.engine.suited(self.dispatches, count)
         if engine is self.engine:
             return self
-        return PowerRows(self._networks[True], self._networks[False], engine, self._box, origin)
+        return PowerRows(self.dispatches, self.joint, engine, self._box, origin)
 
-    def open(self, count: int) -> RowProblems:
-        """Room for the problems of so many rows."""
-        return RowProblems(self, count)
-
-    def lowered(self, asked: JointRows, starts: JointStarts) -> tuple[RawInput, LoweredTasks]:
-        """Joint problems of all kinds as the kernels take them."""
-        parts = self.tasks(asked)
-        lowered = LoweredTasks.joined([lower_tasks(self.joint.network, part, self.xp) for part in parts], self.xp)
-        chosen = self._joint_starts(asked.kind, starts, lowered.row_scale[:, 1])
-        return self.joint.given_rows(parts, lowered, chosen), lowered
-
-    def tasks(self, asked: JointRows) -> list[JointTasks]:
-        """Joint problems, a part for each kind."""
-        half, parts = self.n_d // 2, []
-        ends = np.searchsorted(asked.kind, [*Kind, len(Kind)])
-        for kind, begin, end in zip(Kind, ends[:-1], ends[1:], strict=True):
-            if begin == end:
-                continue
-            more: dict[str, Any] = {}
-            if kind is Kind.CUT:
-                more = {"weight_p": asked.normal[:, :half], "weight_q": asked.normal[:, half:], "least": asked.offset}
-            elif kind is Kind.PUSH:
-                more = {"delta": asked.delta}
-            target = asked.target[begin:end]
-            parts.append(
-                JointTasks(
-                    target_p=target[:, :half],
-                    target_q=target[:, half:],
-                    cost_low=asked.cost_low[begin:end],
-                    cost_high=asked.cost_high[begin:end],
-                    **more,
-                    **self._box,
-                )
-            )
-        return parts
-
-    def _joint_starts(self, kind: Ints, starts: JointStarts, row_scale: Array) -> Starts:
-        """As ``PowerBatches`` chooses them: cold, warm where multipliers are of the same objective, else near the point."""
-        xp, choice, push, attempt = self.xp, np.empty((len(kind), 6)), kind == Kind.PUSH, starts.attempt
-        warm = (attempt == StartRank.FIRST) & _alike(kind, starts.kind)
-        near_distance, near_demand = self._near("DISTANCE"), self._near("DEMAND")
-        choice[~push], choice[push] = 2 * near_distance, 2 * near_demand
-        first = (attempt == StartRank.FIRST) & ~push
-        choice[first] = [*near_distance, *self._kept(StartKind.AT_POINT, "START_PUSH", "PRIMAL_MU")]
-        choice[warm] = [*self._kept(StartKind.WARM, "FEASIBLE_PUSH", "FEASIBLE_MU"), *self._warm]
-        choice[attempt >= StartRank.COLD] = 2 * self._kept(StartKind.COLD, "START_PUSH", "MU_BAND")
-        for held, start in ((StartRank.NEAR_HELD, StartKind.NEAR_HELD), (StartRank.HELD, StartKind.HELD)):
-            choice[np.ix_(attempt == held, [0, 3])] = float(start)
-        if np.all(attempt >= StartRank.COLD):
-            return Starts(choice)
-        point = self._with_multipliers(starts.raw, self._networks[False], xp.where(xp.asarray(warm), 1.0, 0.0))
-        # A row that the earlier problem did not have, or had in another form, has no multipliers.
-        same_row = xp.asarray(warm & (kind == starts.kind))
-        point[:, -2:] *= xp.where(same_row, starts.row_scale / row_scale, 0.0)[:, None]
-        return Starts(choice, point)
-
-    @property
-    def _warm(self) -> list[float]:
-        return self._kept(StartKind.WARM, "WARM_PUSH", "WARM_MU")
-
-    def _near(self, objective: str) -> list[float]:
-        return self._kept(StartKind.NEAR, f"NEAR_{objective}_PUSH", f"NEAR_{objective}_MU")
-
-    def _kept(self, kind: StartKind, push: str, mu: str) -> list[float]:
-        return [float(kind), self._setting[push], self._setting[mu]]
-
-    def _with_multipliers(self, raw: Array, network: BatchNetwork, factor: Array) -> Array:
-        """A copy of points with their multipliers times ``factor`` (B,)."""
-        n_bus, n, point = network.grid.n_bus, network.n_local, raw.copy()
-        for price in (2, 3):
-            point[:, price : 4 * n_bus : 4] *= factor[:, None]
-        point[:, 4 * n_bus + n :] *= factor[:, None]
-        return point
-
-    def dispatch_starts(self, demand: Array, starts: DispatchStarts) -> Starts:
-        """As ``structured.backend.warmest`` says: the joint point's own multipliers, or those of the last dispatch."""
-        xp, dispatches, joint = self.xp, self._networks[True], self._networks[False]
-        weight = (starts.raw[:, -4] - starts.raw[:, -3]) * joint.objective_scale / starts.scale
-        priced = host(xp, weight * self._steepest > self._setting["LEAST_COST_WEIGHT"])
-        moved = host(xp, xp.abs(demand - starts.last_demand).max(axis=1))
-        first = starts.attempt == StartRank.FIRST
-        staying = first & starts.has_last & (moved < self._setting["NEARBY"])
-        of_last = first & starts.has_last & ~priced & ~staying
-        own = first & priced & ~staying
-        choice = np.empty((len(demand), 6))
-        choice[:] = [*self._near("COST"), *self._kept(StartKind.AT_POINT, "START_PUSH", "PRIMAL_MU")]
-        choice[own | of_last | staying] = [*self._kept(StartKind.WARM, "FEASIBLE_PUSH", "FEASIBLE_MU"), *self._warm]
-        choice[starts.attempt == StartRank.NEAR] = 2 * self._near("COST")
-        choice[starts.attempt == StartRank.THIN] = 2 * self._kept(StartKind.THIN, "THIN_PUSH", "THIN_MU")
-        choice[starts.attempt == StartRank.COLD] = 2 * self._kept(StartKind.COLD, "START_PUSH", "MU_DISPATCH")
-        choice[starts.attempt == StartRank.SOFTENED] = 2 * self._kept(StartKind.SOFTENED, "START_PUSH", "MU_SOFTENED")
-        factor = xp.where(xp.asarray(own), dispatches.objective_scale / (starts.scale * weight), 0.0)
-        point = self._with_multipliers(self._as_dispatch(starts.raw), dispatches, factor)
-        n_bus, n = dispatches.grid.n_bus, dispatches.n_local
-        there = xp.asarray(np.flatnonzero(of_last))
-        mixed = starts.last[there]
-        for primal in (slice(0, 4 * n_bus, 4), slice(1, 4 * n_bus, 4), slice(4 * n_bus, 4 * n_bus + n)):
-            mixed[:, primal] = point[there, primal]
-        point[there] = mixed
-        there = xp.asarray(np.flatnonzero(staying))
-        point[there] = starts.last[there]
-        return Starts(choice, point)
-
-    def _as_dispatch(self, raw: Array) -> Array:
-        """Joint points as points of a dispatch: without demands and dense rows."""
-        xp, joint, n_bus = self.xp, self._networks[False], self._networks[False].grid.n_bus
-        local = [raw[:, 4 * n_bus + k * joint.n_local + self._generation] for k in range(3)]
-        return xp.concatenate([raw[:, : 4 * n_bus], *local, raw[:, 4 * n_bus + 3 * joint.n_local : -4]], axis=1)
+    def open(self, noisy: Floats) -> RowProblems:
+        """Room for the problems of rows with these noisy demands (n, 2 D)."""
+        return RowProblems(self, noisy)
 
     def program_x(self, raw: Array) -> Floats:
         """(B, n_x) points of dispatches as the program's x, in the caller's memory."""
-        points = read_points(self._networks[True], raw, self.xp)
-        x: Floats = host(self.xp, self.xp.concatenate([points.va, points.vm, points.pg, points.qg], axis=1))
+        xp = self.engine.xp
+        points = read_points(self.dispatches, raw, xp)
+        x: Floats = host(xp, xp.concatenate([points.va, points.vm, points.pg, points.qg], axis=1))
         return x
 
 
 class RowProblems:
-    """The problems of all rows that are under way; a row has at most one."""
+    """The problems of all rows that are under way, of which a row has at most one; and the points of all rows."""
 
-    def __init__(self, power: PowerRows, count: int) -> None:
-        self._power, self._engine, xp = power, power.engine, power.xp
-        solvers = (power.joint, power.dispatch)
-        self._joint, self._dispatch = (power.engine.open(one.network, count, one.options) for one in solvers)
-        self._scale, self._row_scale = xp.ones(count), xp.ones((count, 2))
-        self._demand = xp.zeros((count, power.n_d))
-        self._near = np.zeros(count, bool)
+    def __init__(self, power: PowerRows, noisy: Floats) -> None:
+        self._power, self._engine, count = power, power.engine, len(noisy)
+        xp, width = power.engine.xp, power.place_width
+        joint, dispatches = power.joint, power.dispatches
+        places = xp.zeros((count, PLACES, width))
+        self._joint = power.engine.open(joint, count, joint_options())
+        self._dispatch = power.engine.open(dispatches, count, DISPATCH_OPTIONS)
+        given, found = (
+            [getattr(one.arrays, name) for one in (self._joint, self._dispatch)] for name in ("given", "made")
+        )
+        self._state = {
+            "places": places,
+            "noisy": xp.ascontiguousarray(xp.asarray(noisy)),
+            "solution": xp.zeros((count, power.n_dispatch)),
+            "normal": xp.zeros((count, power.n_d)),
+            "task": xp.zeros((count, OF_TASK)),
+            "scale": xp.ones(count),
+            "row_scale": xp.ones((count, 2)),
+            "local": given[0].local,
+            "rows": given[0].rows,
+        }
+        for name, one, made in zip(("joint", "dispatch"), given, found, strict=True):
+            self._state |= {f"{name}_p": one.demand_p, f"{name}_q": one.demand_q, f"{name}_start": one.start}
+            self._state |= {f"{name}_from": one.warm, f"{name}_found": made["point"]}
+        self._checks = {True: self._check_of_joint(), False: self._check_of_dispatches()}
 
     def attended(self) -> AbstractContextManager[None]:
         """While a caller begins problems and looks at answers."""
         return self._engine.attending([self._joint, self._dispatch])
-
-    def begin_joint(self, rows: Ints, asked: JointRows, starts: JointStarts) -> None:
-        """Begin joint problems of all kinds."""
-        given, lowered = self._power.lowered(asked, starts)
-        at = self._power.xp.asarray(rows)
-        self._scale[at], self._row_scale[at] = lowered.objective_scale, lowered.row_scale
-        self._joint.put(rows, given)
-
-    def begin_dispatches(self, rows: Ints, demand: Array, starts: DispatchStarts) -> None:
-        """Begin O(d) at the demands of some rows."""
-        chosen = self._power.dispatch_starts(demand, starts)
-        self._demand[self._power.xp.asarray(rows)] = demand
-        self._near[rows] = chosen.choice[:, 0] == float(StartKind.NEAR)
-        self._dispatch.put(rows, self._power.dispatch.given_rows(demand, chosen))
 
     def advance(self) -> tuple[Ints, Ints]:
         """Work until some have ended: the rows of joint problems, and of dispatches."""
         self._engine.advance([self._joint, self._dispatch])
         return self._joint.ended(), self._dispatch.ended()
 
-    def joint_answers(self, rows: Ints, asked: JointRows) -> tuple[EngineAnswer, Array, Array]:
-        """Checked answers to joint problems that were asked so; the scales of their objectives, and of cut or ball."""
-        at = self._power.xp.asarray(rows)
-        scale, row_scale = self._scale[at], self._row_scale[at]
-        found = self._power.joint.checked_rows(self._power.tasks(asked), scale, row_scale, self._joint.take(rows))
-        return found, scale, row_scale[:, 1]
+    def begin_joint(self, rows: Ints, asked: JointAsked) -> None:
+        """Begin joint problems of all kinds."""
+        warm, choice = _joint_choices(asked)
+        same_row, cold = warm & (asked.kind == asked.start_kind), asked.attempt >= StartRank.COLD
+        numbers = (asked.kind, asked.start, asked.base, warm, same_row, cold, asked.cost_low, asked.cost_high)
+        self._do(
+            Operation.BEGIN_JOINT,
+            rows,
+            *numbers,
+            asked.missing,
+            asked.steepness,
+            asked.delta,
+            *np.moveaxis(choice, 1, 0),
+        )
+        self._joint.begin(rows)
 
-    def without_multipliers(self, rows: Ints) -> Bools:
-        """Whether the last dispatches of some rows began near their joint points, without multipliers, if these are feasible."""
-        return self._near[rows]
+    def joint_answers(self, rows: Ints) -> RowAnswers:
+        """Checked answers to joint problems."""
+        return self._answers(rows, joint=True)
 
-    def dispatch_answers(self, rows: Ints) -> EngineAnswer:
+    def keep_joint(self, rows: Ints, place: Ints, same_point: Floats) -> tuple[Floats, Floats, Floats]:
+        """Keep points at places: δ, the sum of active demands, and of all demands by size; (R,) each.
+
+        One that is no farther than ``same_point`` (squared) from d̃ becomes d̃.
+        """
+        told = self._do(Operation.KEEP_JOINT, rows, place, same_point, answered=True)
+        return told[:, 0], told[:, 1], told[:, 2]
+
+    def begin_dispatches(self, rows: Ints, place: Ints, last: Ints, has_last: Bools, rank: Ints) -> None:
+        """Begin O at the demands of the points at places, by ``StartRank``; ``last`` are the places of the last dispatches."""
+        self._do(Operation.BEGIN_DISPATCH, rows, place, last, has_last, rank)
+        self._dispatch.begin(rows)
+
+    def dispatch_answers(self, rows: Ints) -> RowAnswers:
         """Checked answers to dispatches."""
-        return self._power.dispatch.checked_rows(self._demand[self._power.xp.asarray(rows)], self._dispatch.take(rows))
+        return self._answers(rows, joint=False)
+
+    def began_near(self, rows: Ints) -> Bools:
+        """Whether the last dispatches of some rows began near their joint points, without multipliers, if these are feasible."""
+        xp = self._engine.xp
+        kinds = host(xp, self._state["dispatch_start"][xp.asarray(rows), 0])
+        return np.asarray(kinds == float(StartKind.NEAR))
+
+    def keep_dispatches(self, rows: Ints, place: Ints, other: Ints) -> tuple[Floats, Floats]:
+        """Keep O with its prices at places: how steep these are, and how far they have turned from those of others, (R,)."""
+        told = self._do(Operation.KEEP_DISPATCH, rows, place, other, answered=True)
+        return told[:, 0], told[:, 1]
+
+    def end(self, rows: Ints, place: Ints, fresh: Bools) -> None:
+        """Rows that end with the fresh dispatch, or with O as it was known at a place."""
+        self._do(Operation.END_ROW, rows, place, fresh)
+
+    def demands(self, rows: Ints, place: Ints) -> Floats:
+        """(R, 2 D) of points, in the caller's memory."""
+        xp, begin = self._engine.xp, self._power.n_joint + self._power.n_dispatch
+        at = (xp.asarray(rows), xp.asarray(place), slice(begin, begin + self._power.n_d))
+        found: Floats = host(xp, self._state["places"][at])
+        return found
+
+    def solutions(self, rows: Ints) -> Floats:
+        """(R, n_x) what rows ended with, as the program's x."""
+        return self._power.program_x(self._state["solution"][self._engine.xp.asarray(rows)])
+
+    def moved(self, power: PowerRows, left: Ints) -> RowProblems:
+        """The same rows with another engine; of points only those of the rows that are left, and no problem under way."""
+        xp, n, there = self._engine.xp, len(self._state["noisy"]), power.engine.xp
+        noisy = np.zeros((n, power.n_d))
+        noisy[left] = host(xp, self._state["noisy"][xp.asarray(left)])
+        new = RowProblems(power, noisy)
+        new._state["places"][there.asarray(left)] = there.asarray(host(xp, self._state["places"][xp.asarray(left)]))
+        return new
+
+    def _do(self, operation: Operation, rows: Ints, *numbers: Any, answered: bool = False) -> Floats:
+        """An operation on some rows; ``numbers`` are (R,) each."""
+        xp, asked = self._engine.xp, np.zeros((len(rows), WIDE))
+        for column, values in enumerate((rows, *numbers)):
+            asked[:, column] = values
+        told = xp.zeros((len(rows), ANSWERED))
+        if len(rows):
+            self._engine.on_rows(operation, self._power.tables, self._state, xp.asarray(asked), told)
+        found: Floats = host(xp, told) if answered else np.zeros((0, ANSWERED))
+        return found
+
+    def _answers(self, rows: Ints, *, joint: bool) -> RowAnswers:
+        power, xp, stream = self._power, self._engine.xp, self._joint if joint else self._dispatch
+        network = power.joint if joint else power.dispatches
+        constant, numbers = float(network.constants.sum()), stream.numbers(rows)
+        at = xp.asarray(rows.astype(np.int32))
+        residuals = host(xp, check_rows(self._engine, network, at, self._checks[joint], constant))
+        solved = verdict(np, numbers.status, residuals) == int(BatchStatus.CONVERGED)
+        cost = numbers.cost + constant
+        return RowAnswers(**vars(replace(numbers, cost=cost)), solved=solved)
+
+    def _check_of_joint(self) -> dict[str, Any]:
+        """Where the check finds joint problems and their answers: demands are to be near d̃ itself."""
+        state, half, xp = self._state, self._power.n_d // 2, self._engine.xp
+        task = {
+            name: state["task"][:, k:] for k, name in enumerate(("kind", "cost_low", "cost_high", "delta", "least"))
+        }
+        return {
+            **self._found(self._joint),
+            **demands_in(state["noisy"][:, :half], state["noisy"][:, half:]),
+            **weights_in(state["normal"][:, :half], state["normal"][:, half:]),
+            **task,
+            "task_step": OF_TASK,
+            "scale": state["scale"],
+            "row_scale": state["row_scale"],
+            **{name: None if bound is None else xp.asarray(bound) for name, bound in self._power.box.items()},
+        }
+
+    def _check_of_dispatches(self) -> dict[str, Any]:
+        given = self._dispatch.arrays.given
+        return {**self._found(self._dispatch), **demands_in(given.demand_p, given.demand_q)}
+
+    @staticmethod
+    def _found(stream: Any) -> dict[str, Any]:
+        return {"point": stream.arrays.made["point"], "cost": stream.arrays.made["cost"]}
+
+
+def _joint_choices(asked: JointAsked) -> tuple[Bools, Floats]:
+    """Which start with multipliers; (B, 6) starts, as ``PowerBatches`` chooses them.
+
+    Cold; warm where multipliers are of the same objective; else near the point.
+    """
+    choice, push, attempt = np.empty((len(asked.kind), 6)), asked.kind == Kind.PUSH, asked.attempt
+    warm = (attempt == StartRank.FIRST) & _alike(asked.kind, asked.start_kind)
+    near_distance, near_demand = (
+        start_of(StartKind.NEAR, f"NEAR_{objective}_PUSH", f"NEAR_{objective}_MU")
+        for objective in ("DISTANCE", "DEMAND")
+    )
+    choice[~push], choice[push] = 2 * near_distance, 2 * near_demand
+    first = (attempt == StartRank.FIRST) & ~push
+    choice[first] = [*near_distance, *start_of(StartKind.AT_POINT, "START_PUSH", "PRIMAL_MU")]
+    choice[warm] = warm_start()
+    choice[attempt >= StartRank.COLD] = 2 * start_of(StartKind.COLD, "START_PUSH", "MU_BAND")
+    for held, start in ((StartRank.NEAR_HELD, StartKind.NEAR_HELD), (StartRank.HELD, StartKind.HELD)):
+        choice[np.ix_(attempt == held, [0, 3])] = float(start)
+    return np.asarray(warm), choice
 
 
 def next_attempt(kind: Ints, started_from: Ints, attempt: Ints, feasible: Bools) -> Ints:

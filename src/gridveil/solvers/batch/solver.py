@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from gridveil.solvers.batch.compiled_check import check_scenarios
 from gridveil.solvers.batch.contract import BatchAnswer, BatchStatus, JointPoints, JointTasks, Points, Scenarios
-from gridveil.solvers.batch.engine import Array, Engine, EngineAnswer, RawInput, RawOutput, RunOptions
+from gridveil.solvers.batch.engine import Array, Engine, RawInput, RawOutput, RunOptions
 from gridveil.solvers.batch.layout import solver_settings
 from gridveil.solvers.batch.lowering import (
     cost_constants,
     local_table,
     outage_table,
-    places,
     read_points,
     refuse_unfit,
 )
@@ -114,23 +113,6 @@ class BatchSolver:
         )
         self.timing = Timing(raw.seconds, sent + clock.lap(), checked, clock.total())
         return self._leftovers.solve(scenarios, answer) if self._leftovers is not None and at_home else answer
-
-    def checked_rows(self, demand: Array, raw: RawOutput) -> EngineAnswer:
-        """Answers for rows of ``demand`` (B, 2 D) that stay in the engine's memory, as far as the check agrees."""
-        xp, half = self._engine.xp, demand.shape[1] // 2
-        scenarios = Scenarios(demand_p=demand[:, :half], demand_q=demand[:, half:])
-        cost = raw.cost + float(self.network.constants.sum())
-        status = verdict(xp, raw.status, check_scenarios(self._engine, self.network, scenarios, cost, raw.point))
-        at_load = places(self.network, xp).load_bus
-        bus = raw.point[:, : 4 * self.network.grid.n_bus].reshape(len(demand), -1, 4)
-        prices = xp.concatenate([bus[:, at_load, 2], bus[:, at_load, 3]], axis=1) / self.network.objective_scale
-        return EngineAnswer.of(raw, cost, status, demand, prices)
-
-    def given_rows(self, demand: Array, starts: Starts) -> RawInput:
-        """Rows of ``demand`` (B, 2 D) with their starts, as the kernels take them."""
-        xp, half = self._engine.xp, demand.shape[1] // 2
-        given = RawInput(demand_p=demand[:, :half], demand_q=demand[:, half:], local=None, outage=None)
-        return replace(given, start=contiguous(xp, starts.choice), warm=contiguous(xp, starts.point))
 
     def _given(self, scenarios: Scenarios) -> RawInput:
         """The arrays of a batch in the engine's memory."""

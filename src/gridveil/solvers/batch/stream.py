@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.solvers.batch.engine import Array, RawInput, RawOutput, batch_values, outputs
+from gridveil.solvers.batch.engine import Array, RawInput, batch_values, outputs
 from gridveil.solvers.batch.network import BatchNetwork
 
 Ints = NDArray[np.int64]
 
-PUT, AVAILABLE = 2, 3  # of the enumeration Counter in start.cuh
+AVAILABLE = 2  # of the enumeration Counter in start.cuh
 EMPTY = 7  # of the enumeration State in slot.cuh
 OWN_FIELDS = 5
 """Numbers about each local variable of a joint task."""
 ROW_BOUNDS = 5
 """Numbers about its dense rows."""
+TOLD = ("ended", "status", "iterations", "feasible")
+"""What the kernels say of each row in whole numbers, beside each other so that all of it is copied at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowNumbers:
+    """What the last problems of R rows came to."""
+
+    cost: NDArray[np.float64]
+    """(R,) in $/h, without that of generators at no output."""
+    status: NDArray[np.int32]
+    iterations: NDArray[np.int32]
+    feasible: NDArray[np.bool_]
+    """Whether the start that was chosen was feasible."""
+
+    @classmethod
+    def of(cls, told: NDArray[np.int32], cost: NDArray[np.float64], rows: Ints) -> RowNumbers:
+        """Of some rows; ``told`` (4, n) are those named in ``TOLD``, ``cost`` (n,)."""
+        _, status, iterations, feasible = told[:, rows]
+        return cls(cost=cost[rows], status=status, iterations=iterations, feasible=feasible.astype(bool))
 
 
 @dataclass(frozen=True, eq=False)
 class StreamArrays:
-    """What the kernels of a stream read and write, in the memory of their processor."""
+    """What the kernels of a stream read and write, in the memory of their processor: a row each for all that it needs."""
 
     given: RawInput
     made: dict[str, Array]
+    told: Array
+    """(4, rows) see ``TOLD``; the first, ``ended``, is how many problems of a row have ended."""
     queue: Array
     """(rows,) ring of the rows whose problems are to be begun."""
-    ended: Array
-    """(rows,) how many problems of a row have ended."""
 
     @classmethod
     def empty(cls, xp: Any, network: BatchNetwork, rows: int) -> StreamArrays:
@@ -46,23 +66,14 @@ class StreamArrays:
             rows=xp.zeros((rows, ROW_BOUNDS)) if joint else None,
             start=xp.zeros((rows, 6)),
         )
-        return cls(given, outputs(xp, rows, n_point), xp.zeros(rows, xp.int32), xp.zeros(rows, xp.int32))
+        told = xp.zeros((len(TOLD), rows), xp.int32)
+        made = outputs(xp, rows, n_point) | {name: told[k] for k, name in enumerate(TOLD) if k}
+        return cls(given, made, told, xp.zeros(rows, xp.int32))
 
     def batch_values(self, working: Array | None) -> dict[str, Any]:
         """The fields of ``Batch``; ``working`` counts threads of a processor."""
-        return batch_values(self.given, self.made) | {"queue": self.queue, "ended": self.ended, "working": working}
-
-    def write(self, at: Array, given: RawInput) -> None:
-        """Keep the data of problems at their rows."""
-        for field in ("demand_p", "demand_q", "local", "warm", "rows", "start"):
-            mine, new = getattr(self.given, field), getattr(given, field)
-            if new is not None and mine is not None:
-                mine[at] = new
-
-    def read(self, at: Array) -> RawOutput:
-        """What the problems of some rows came to."""
-        names = {one.name for one in fields(RawOutput)} & set(self.made)
-        return RawOutput(**{name: self.made[name][at] for name in names}, seconds=0.0)
+        of_stream = {"queue": self.queue, "ended": self.told[0], "working": working}
+        return batch_values(self.given, self.made) | of_stream
 
 
 class RowCounts:
@@ -70,6 +81,8 @@ class RowCounts:
 
     def __init__(self, rows: int) -> None:
         self._begun, self._under_way = np.zeros(rows, np.int32), np.zeros(rows, bool)
+        self.ring: NDArray[np.int32] = np.zeros(rows, np.int32)
+        """Rows in the order in which their problems were begun."""
         self.put = 0
         """Problems that were ever begun: the end of the ring."""
 
@@ -78,15 +91,14 @@ class RowCounts:
         """How many are under way."""
         return int(self._under_way.sum())
 
-    def begin(self, rows: Ints) -> Ints:
-        """The places of new problems in the ring."""
+    def begin(self, rows: Ints) -> None:
+        """Put new problems into the ring."""
         if self._under_way[rows].any():
             raise RuntimeError("a row has a problem under way")
         self._under_way[rows] = True
         self._begun[rows] += 1
-        places = (self.put + np.arange(len(rows))) % len(self._begun)
+        self.ring[(self.put + np.arange(len(rows))) % len(self._begun)] = rows
         self.put += len(rows)
-        return places
 
     def count(self, ended: NDArray[np.int32]) -> int:
         """How many have ended, by the counts of the kernels."""

@@ -98,6 +98,8 @@ HERE Seen see_end(const CheckNet& n, const CheckBatch& b, const Point& p, long l
   return seen;
 }
 
+// One of the numbers of a task, which may lie beside each other.
+HERE double of_task(const CheckBatch& b, const double* number, long long row) { return number[row * b.task_step]; }
 // (price of cost, price of cut or ball) of a task.
 HERE Complex row_prices(const CheckNet& n, const CheckBatch& b, const Point& p, long long row) {
   const double* limit = p.at + n.n_point - 4;
@@ -171,15 +173,14 @@ HERE void check_generator(const CheckNet& n, const CheckBatch& b, const Point& p
 
 // Demands of a task: nearest (0), nearest beyond a cut (1), or a push within a ball (2).
 HERE void check_demand(const CheckNet& n, const CheckBatch& b, const Point& p, long long row, int d, double of_other, Found& f) {
-  int kind = b.kind[row];
+  int kind = (int)of_task(b, b.kind, row);
   double demand = demand_of(n, b, p, row, d), away = p.at[n.load_at[d]];
   Complex price = price_of(n, p, n.load_bus[d % n.n_load]);
   double gradient = d < n.n_load ? price.re : price.im;
   if (kind == 2) gradient += 2.0 * of_other * away - (d < n.n_load ? 1.0 : 0.0);
   else gradient += 2.0 * away;
   if (kind == 1) {
-    double weight = d < n.n_load ? b.weight_p[(row - b.first_cut) * b.weight_step + d]
-                                 : b.weight_q[(row - b.first_cut) * b.weight_step + d - n.n_load];
+    double weight = d < n.n_load ? b.weight_p[row * b.weight_step + d] : b.weight_q[row * b.weight_step + d - n.n_load];
     gradient += of_other * weight;
     f.reached += weight * demand;
     raise(f.steepest, size(weight));
@@ -188,7 +189,6 @@ HERE void check_demand(const CheckNet& n, const CheckBatch& b, const Point& p, l
   double low = b.low ? b.low[d] : -2.0 * LARGE, high = b.high ? b.high[d] : 2.0 * LARGE;
   if (b.low) raise(f.primal, larger(demand - high, low - demand));
   raise(f.dual, b.low ? pushed(gradient, demand, low, high) : size(gradient));
-  b.demand[row * 2 * n.n_load + d] = demand;
 }
 HERE void check_dense_row(Found& f, double value, double low, double high, double measure, double multiplier) {
   raise(f.primal, (low - value) / measure);
@@ -197,25 +197,29 @@ HERE void check_dense_row(Found& f, double value, double low, double high, doubl
 }
 
 // What is left when all lanes have added up what they found.
-HERE void conclude(const CheckBatch& b, long long row, Complex of_rows, Found& f) {
-  double cost = b.cost[row];
+HERE void conclude(const CheckBatch& b, long long row, double* residuals, Complex of_rows, Found& f) {
+  double cost = b.cost[row] + b.constant;
   raise(f.primal, size(cost - f.cost) / larger(1.0, size(f.cost)));
   if (b.kind) {
-    double low = b.cost_low[row], high = b.cost_high[row];
+    double low = of_task(b, b.cost_low, row), high = of_task(b, b.cost_high, row), kind = of_task(b, b.kind, row);
     check_dense_row(f, cost, low, high, larger(1.0, is_finite(high) ? size(high) : 1.0), of_rows.re);
     raise(f.product, size(of_rows.re * larger(cost - f.cost, 0.0)));  // a cost stated too high has room as well
-    if (b.kind[row] == 1)
-      check_dense_row(f, f.reached, b.least[row - b.first_cut], 2.0 * LARGE, larger(f.steepest, LEAST_WEIGHT), of_rows.im);
-    if (b.kind[row] == 2) {
-      double delta = b.delta[row - b.first_push];
+    if (kind == 1) {
+      double least = of_task(b, b.least, row);
+      check_dense_row(f, f.reached, least, 2.0 * LARGE, larger(f.steepest, LEAST_WEIGHT), of_rows.im);
+    }
+    if (kind == 2) {
+      double delta = of_task(b, b.delta, row);
       check_dense_row(f, f.distance, -2.0 * LARGE, delta, larger(2.0 * sqrt(delta), LEAST_BALL), of_rows.im);
     }
   }
-  b.residuals[3 * row] = f.primal;
-  b.residuals[3 * row + 1] = f.dual / f.scale;
-  b.residuals[3 * row + 2] = f.product / f.scale;
+  residuals[0] = f.primal;
+  residuals[1] = f.dual / f.scale;
+  residuals[2] = f.product / f.scale;
 }
 
+// Numbers are those of a row; only some of the rows may be asked about.
+HERE long long row_at(const CheckBatch& b, long long k) { return b.rows ? b.rows[k] : k; }
 HERE Found look_at(const CheckNet& n, const CheckBatch& b, long long row, int lane, Complex& of_rows) {
   Point p = {b.point + row * n.n_point, b.scale ? b.scale[row] : n.scale};
   Found f = {0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0};
@@ -231,7 +235,8 @@ HERE Found look_at(const CheckNet& n, const CheckBatch& b, long long row, int la
 extern "C" __global__ void __launch_bounds__(LANES) check_rows(const CheckNet n, const CheckBatch b) {
   __shared__ Found said[LANES];
   Complex of_rows;
-  said[threadIdx.x] = look_at(n, b, blockIdx.x, threadIdx.x, of_rows);
+  long long row = row_at(b, blockIdx.x);
+  said[threadIdx.x] = look_at(n, b, row, threadIdx.x, of_rows);
   for (int half = LANES / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.x >= half) continue;
@@ -240,15 +245,15 @@ extern "C" __global__ void __launch_bounds__(LANES) check_rows(const CheckNet n,
     raise(a.steepest, c.steepest);
     a.cost += c.cost; a.distance += c.distance; a.reached += c.reached;
   }
-  if (threadIdx.x == 0) conclude(b, blockIdx.x, of_rows, said[0]);
+  if (threadIdx.x == 0) conclude(b, row, b.residuals + 3LL * blockIdx.x, of_rows, said[0]);
 }
 #else
 extern "C" void gridveil_check(const CheckNet* n, const CheckBatch* b, int n_threads) {
   auto work = [=](int first) {
-    for (long long row = first; row < b->n_rows; row += n_threads) {
+    for (long long k = first; k < b->n_rows; k += n_threads) {
       Complex of_rows;
-      Found f = look_at(*n, *b, row, 0, of_rows);
-      conclude(*b, row, of_rows, f);
+      Found f = look_at(*n, *b, row_at(*b, k), 0, of_rows);
+      conclude(*b, row_at(*b, k), b->residuals + 3 * k, of_rows, f);
     }
   };
   std::vector<std::thread> threads;

@@ -39,44 +39,32 @@ FN void take_round(const Net& n, const Batch& b, double* w, float* soft, int lan
 #ifdef __CUDACC__
 // ``least`` blocks per multiprocessor bound the registers of a kernel.
 #define LAUNCHED(least) extern "C" __global__ void __launch_bounds__(BLOCK, least)
-#define SLOT_OF(tile) \
-  int within_tile = (blockIdx.x * blockDim.x + threadIdx.x) % TILE_THREADS, lane = within_tile / WIDTH; \
-  double* w = k.memory + (long long)(tile) * n.n_slot * WIDTH + (within_tile & (WIDTH - 1)); \
-  float* soft = k.softness + (long long)(tile) * n.n_limit * WIDTH + (within_tile & (WIDTH - 1)); \
+#define FIND_SLOT \
+  int thread = blockIdx.x * blockDim.x + threadIdx.x, tile = thread / TILE_THREADS, within_tile = thread % TILE_THREADS; \
+  if (tile >= k.n_tiles) return; \
+  int lane = within_tile / WIDTH; \
+  double* w = k.memory + (long long)tile * n.n_slot * WIDTH + (within_tile & (WIDTH - 1)); \
+  float* soft = k.softness + (long long)tile * n.n_limit * WIDTH + (within_tile & (WIDTH - 1)); \
   (void)lane; (void)soft
-#define KERNEL(name, least, body) \
-  LAUNCHED(least) name(const Net n, const Batch b, const Work k) { \
-    int tile = (blockIdx.x * blockDim.x + threadIdx.x) / TILE_THREADS; \
-    if (tile >= k.n_tiles) return; \
-    SLOT_OF(tile); \
-    body; \
-  }
+#define KERNEL(name, least, body) LAUNCHED(least) name(const Net n, const Batch b, const Work k) { FIND_SLOT; body; }
 INIT(KERNEL)
 #if LANES < 32 || defined(EACH_PHASE)
 PHASES(KERNEL)
 #endif
 #if LANES >= 32
 // Rounds of every slot until it has none to take any more, or has had as many as asked for; a result is written in any case.
-// Whoever is done with a slot goes on with the next: there may be fewer blocks than slots.
 LAUNCHED(BLOCKS_ROUNDS) rounds(const Net n, const Batch b, const Work k, int count) {
-  for (;;) {
-    int tile = from_first_lane(threadIdx.x % TILE_THREADS == 0 ? take_one(b.counter + TILE) : 0);
-    if (tile >= k.n_tiles) return;
-    SLOT_OF(tile);
-    int state = EMPTY;
-    for (int r = 0; r < count || state == DONE; r++) {
-      take_round(n, b, w, soft, lane);
-      state = (int)SCALAR(STATE);
-      if (state == IDLE || state == EMPTY) break;
-    }
+  FIND_SLOT;
+  int state = EMPTY;
+  for (int r = 0; r < count || state == DONE; r++) {
+    take_round(n, b, w, soft, lane);
+    state = (int)SCALAR(STATE);
+    if (state == IDLE || state == EMPTY) return;
   }
 }
 #endif
-// Before rounds: begin with the first slot again, and of a stream, what has been put in by now can be taken.
-extern "C" __global__ void latch(const Batch b) {
-  b.counter[AVAILABLE] = *(volatile int*)(b.counter + PUT);
-  b.counter[TILE] = 0;
-}
+// Before rounds of a stream: what has been put in by now can be taken.
+extern "C" __global__ void latch(const Batch b, int put) { b.counter[AVAILABLE] = put; }
 // Towards the end of a batch: slots that still work move to tiles in front, one block per slot.
 extern "C" __global__ void move_slots(const Net n, const Work k, const int* from, const int* to) {
   int a = from[blockIdx.x], b = to[blockIdx.x];

@@ -2,7 +2,7 @@
 
 // Scenarios of a batch are taken in their order. Those of a stream stand in a ring, and only as many are there as the host has
 // put in; of what is put in during a kernel its caches may know nothing, so the count is of before (AVAILABLE).
-enum Counter { TAKEN, ENDED, PUT, AVAILABLE, TILE };
+enum Counter { TAKEN, ENDED, AVAILABLE };
 FN int available(const Batch& b) { return b.queue == nullptr ? b.n_scenarios : *(volatile int*)(b.counter + AVAILABLE); }
 FN int take_scenario(const Batch& b) {
   int at = b.queue == nullptr ? take_one(b.counter + TAKEN) : take_below(b.counter + TAKEN, available(b));
