@@ -34,6 +34,7 @@ from gridveil.bilevel.together.releases import release_together
 from gridveil.bilevel.together.rows import Bands, HandOver
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import BatchEngine, CostTargetMode
+from gridveil.core.deadline import OutOfTimeError, time_limit
 from gridveil.core.parallel import Failure, JobPool
 from gridveil.solvers.batch.backends import engine_for
 from gridveil.solvers.batch.engine_native import NativeEngine
@@ -42,6 +43,10 @@ from gridveil.solvers.structured.backend import StructuredBackend
 TURN = 5e-4  # seconds, as in cli/main.py
 GPU_WORTH = 100_000  # as study/engine_batch.py, which needs more than is installed here
 PORTION = 50  # as study/engine_batch.py
+LAST = 8
+"""Releases whose ends are listed."""
+MOST_SECONDS = 8.0
+"""Of a single release: without Ipopt, which solves such in less, one can take longer than all others together."""
 Job = tuple[Any, float, float]
 """d̃, f̃ and β of a release."""
 Kept = tuple[StructuredBackend, Network]
@@ -59,26 +64,26 @@ def kept_of(folder: Path, name: str) -> Kept:
 
 
 def single_release(backend: StructuredBackend, job: Job) -> float:
-    """δ of a single release, NaN if it is not verified."""
+    """δ of a single release; NaN if it is not verified, or not made in time without Ipopt."""
     noisy, value, beta = job
-    found: BilevelResult = solve_auto(backend, noisy, CostTarget(value=value, beta=beta, source=CostTargetMode.PUBLIC))
+    try:
+        with time_limit(MOST_SECONDS):
+            found: BilevelResult = solve_auto(
+                backend, noisy, CostTarget(value=value, beta=beta, source=CostTargetMode.PUBLIC)
+            )
+    except OutOfTimeError:
+        return float("nan")
     return found.delta if found.verified else float("nan")
 
 
 def releases(kept: Kept, jobs: tuple[Job, ...]) -> tuple[float, ...]:
-    """δ of the releases of a portion, as ``run_tasks`` of study/engine_batch.py."""
+    """δ of a release, or of those of a portion, NaN for what is left over: as ``run_tasks`` of study/engine_batch.py."""
     backend, network = kept
-    delta = np.full(len(jobs), np.nan)
-    if len(jobs) > 1:
-        noisy, value, beta = (np.array(one) for one in zip(*jobs, strict=True))
-        rows = network.batches.rows
-        delta = np.concatenate(
-            [part.delta for part in release_together(rows, network.program, noisy, Bands(value, beta))]
-        )
-    return tuple(
-        known if np.isfinite(known) else single_release(backend, job)
-        for known, job in zip(delta.tolist(), jobs, strict=True)
-    )
+    if len(jobs) == 1:
+        return (single_release(backend, jobs[0]),)
+    noisy, value, beta = (np.array(one) for one in zip(*jobs, strict=True))
+    parts = release_together(network.batches.rows, network.program, noisy, Bands(value, beta))
+    return tuple(np.concatenate([part.delta for part in parts]).tolist())
 
 
 def batches_in_a_process(connection: Any, folder: Path, seeds: int) -> None:
@@ -119,6 +124,7 @@ class Study:
     def __init__(self, folder: Path, seeds: int) -> None:
         self.folder, self.worth, self.seeds = folder, GPU_WORTH, seeds
         self.children: list[Any] = []
+        self.lock = threading.Lock()
         names = sorted(path.name.removesuffix("-releases.npz") for path in folder.glob("paper-*-releases.npz"))
         engine = engine_for(BatchEngine.AUTO)
         assert engine is not None
@@ -162,11 +168,13 @@ class Study:
         self.worth = worth
         begin = time.perf_counter()
         pool: Any = JobPool(partial(kept_of, self.folder), releases, workers=workers)
+        self.first_of_portions, self.open = {}, 1  # portions under way, and the batches
         by_size = sorted(self.networks, key=lambda n: -self.networks[n].n_bus)
         large = [name for name in by_size if not self.is_small(name)]
         for name in filter(self.is_small, by_size):
             for row in range(0, len(self.noisy[name]), PORTION):
                 rows = range(row, min(row + PORTION, len(self.noisy[name])))
+                self.first_of_portions[self.first[name] + row] = (name, row)
                 pool.add(self.first[name] + row, name, tuple(self.job(name, one) for one in rows))
         notes: dict[str, Any] = {}
         for child in self.children[:processes]:
@@ -180,24 +188,44 @@ class Study:
         def end() -> None:
             for reader in readers:
                 reader.join()
-            pool.end()
+            self.end_one(pool)
 
+        self.open += len(self.first_of_portions)
         threading.Thread(target=end).start()
         delta = np.full(sum(map(len, self.noisy.values())), np.nan)
         self.in_batches = np.zeros(len(delta), bool)
         failures: Counter[str] = Counter()
-        last = {}
+        ended = np.full(len(delta), np.nan)
         for index, found in pool.results():
-            last[index // (len(PAPER) * self.seeds)] = time.perf_counter() - begin
             if isinstance(found, Failure):
                 failures[found.reason] += 1
-            else:
-                delta[index : index + len(found)] = found
+                continue
+            delta[index : index + len(found)] = found
+            ended[index : index + len(found)] = time.perf_counter() - begin
+            if len(found) > 1:
+                name, row = self.first_of_portions[index]
+                for place in np.flatnonzero(np.isnan(found)).tolist():
+                    pool.add(index + place, name, (self.job(name, row + place),))
+                self.end_one(pool)
         seconds = time.perf_counter() - begin
-        ended = {name: round(last[place], 1) for place, name in enumerate(self.networks)}
-        return {"seconds": seconds, "failures": dict(failures), "networks": notes, "ended": ended} | self._compared(
-            delta
-        )
+        by_network = ended.reshape(len(self.networks), -1)
+        return {
+            "seconds": seconds,
+            "last_ended": [round(one, 2) for one in np.sort(ended)[: -LAST - 1 : -1].tolist()],
+            "failures": dict(failures),
+            "networks": notes,
+            "ended": {
+                name: round(float(last), 1) for name, last in zip(self.networks, by_network.max(axis=1), strict=True)
+            },
+            **self._compared(delta),
+        }
+
+    def end_one(self, pool: Any) -> None:
+        """Of portions and batches; the last says that nothing more will come."""
+        with self.lock:
+            self.open -= 1
+            if not self.open:
+                pool.end()
 
     def _read(self, child: Any, pool: Any, notes: dict[str, Any], begin: float) -> None:
         while (said := child.recv()) is not None:

@@ -208,15 +208,15 @@ def test_portions_hold_every_job_once_and_one_network_each(tmp_path):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_worker_makes_its_portion_together_and_what_that_leaves_over_one_by_one(tmp_path, monkeypatch, there):
-    """Without a compiler, all of it one by one; a task that fails is the only one to fail."""
+def test_a_worker_makes_its_portion_together_and_says_what_is_left_over(tmp_path, monkeypatch, there):
+    """Without a compiler it makes all of it one by one, and a task that fails is the only one to fail."""
     monkeypatch.setattr(TogetherReleases, "answer", TogetherReleases.answer)  # put back afterwards
     hand_over_every_second()
     before, alone = asked_together(), []
     usual = engine_batch.run_trial
 
     def noted(rules, prepared, task):
-        if prepared.backend.name == "structured" and not hasattr(prepared.backend, "released_together"):
+        if not hasattr(prepared.backend, "released_together"):
             alone.append(tasks.index(task))
             if len(alone) == 2:
                 raise RuntimeError("planted")
@@ -228,13 +228,36 @@ def test_a_worker_makes_its_portion_together_and_what_that_leaves_over_one_by_on
     tasks = tuple(task for _, task in jobs)
     prepared = prepare(jobs[0][0])
     rows = run_tasks(rules, prepared, tasks)
-    assert asked_together() - before == (6 if there else 0)
-    assert len(set(alone)) == (3 if there else 6)
-    for place, task in enumerate(tasks):
-        if place == alone[1]:
-            assert rows[place] == Failure("unexpected RuntimeError")
-        else:
-            assert_alike(rows[place], usual(rules, prepared, task))
+    assert asked_together() - before == (6 if there else 0) and alone == ([] if there else list(range(6)))
+    assert rows.count(None) == (3 if there else 0)
+    for place, (row, task) in enumerate(zip(rows, tasks, strict=True)):
+        if alone and place == 1:
+            assert row == Failure("unexpected RuntimeError")
+        elif row is not None:
+            assert_alike(row, usual(rules, prepared, task))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_a_portion_leaves_over_is_for_any_worker(tmp_path, monkeypatch, lost):
+    """Each task under its own position; of a portion that was lost, all of them."""
+    on_cores(monkeypatch)
+    monkeypatch.setattr(engine_batch, "PORTION", 3)
+    give, single = engine_batch.JobPool.results, []
+
+    def some_left_over(pool):
+        for number, found in give(pool):
+            if number >= 0:
+                single.append(number)
+                yield number, found
+            else:
+                yield number, Failure("planted") if lost else (None, *found[1:])
+
+    monkeypatch.setattr(engine_batch.JobPool, "results", some_left_over)
+    study = study_of(tmp_path, ("veil9", "case14_ieee"), seeds=5)
+    rows = rows_of(study, BatchTaskEngine(choice=BatchEngine.GPU, workers=2))
+    assert len(single) >= (10 if lost else 4)
+    for row, other in zip(rows, rows_of(study, LocalEngine(workers=1)), strict=True):
+        assert_alike(row, other)
 
 
 def test_portions_of_small_networks_come_back_under_their_positions(tmp_path, monkeypatch):

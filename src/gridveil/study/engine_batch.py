@@ -81,18 +81,21 @@ def run_portion(
         yield position, outcome.result or failure_of(outcome.error or RuntimeError())
 
 
-def run_tasks(rules: Rules, prepared: PreparedNetwork, tasks: tuple[Task, ...]) -> tuple[TaskOutcome | Failure, ...]:
-    """Tasks in a worker process: several advance together, in native code on its one core; what that leaves over, one by one."""
-    rows, left = dict[int, TaskOutcome | Failure](), list(range(len(tasks)))
-    if len(tasks) > 1 and missing_compiler() is None:
-        left = []
-        rows.update(run_portion(rules, prepared, tasks, NativeEngine(threads=1), left.append))
-    for place in left:
-        try:
-            rows[place] = run_trial(rules, prepared, tasks[place])
-        except Exception as error:
-            rows[place] = failure_of(error)
-    return tuple(rows[place] for place in range(len(tasks)))
+def run_tasks(
+    rules: Rules, prepared: PreparedNetwork, tasks: tuple[Task, ...]
+) -> tuple[TaskOutcome | Failure | None, ...]:
+    """Tasks in a worker process: several advance together, in native code on its one core; None for what that leaves over."""
+    if len(tasks) == 1 or missing_compiler() is not None:
+        return tuple(_alone(rules, prepared, task) for task in tasks)
+    rows = dict(run_portion(rules, prepared, tasks, NativeEngine(threads=1), lambda place: None))
+    return tuple(rows.get(place) for place in range(len(tasks)))
+
+
+def _alone(rules: Rules, prepared: PreparedNetwork, task: Task) -> TaskOutcome | Failure:
+    try:
+        return run_trial(rules, prepared, task)
+    except Exception as error:
+        return failure_of(error)
 
 
 def _trial(rules: Rules, prepared: PreparedNetwork, task: Task, backend: Backend) -> TaskOutcome:
@@ -123,12 +126,17 @@ class BatchTaskEngine:
         small = [part for portion in whole if self._is_small(portion) for part in portion.parts(PORTION)]
         for number, part in enumerate(small):
             pool.add(-1 - number, part.network, part.tasks)  # other jobs have their position for a number
-        batches = _Batches(rules=rules, choice=self.choice, pool=pool, waiting=deque(large))
+        batches = _Batches(rules=rules, choice=self.choice, pool=pool, waiting=deque(large), portions=len(small))
         try:
             batches.begin(SIDE_BY_SIDE if self._on_gpu else 1)  # native batches fill all cores by themselves
             for number, found in pool.results():
-                positions = small[-1 - number].positions if number < 0 else (number,)
-                yield from zip(positions, found if isinstance(found, tuple) else [found] * len(positions), strict=True)
+                if number < 0:
+                    yield from batches.take_portion(small[-1 - number], found)
+                    continue
+                row = found[0] if isinstance(found, tuple) else found
+                if row is None:
+                    raise RuntimeError("a task by itself was left over")
+                yield number, row
         finally:
             batches.stop.set()
 
@@ -140,7 +148,9 @@ class BatchTaskEngine:
         return self._on_gpu and self.workers > 1 and portion.buses < GPU_WORTH
 
 
-Pool = JobPool[TrialNetwork, PreparedNetwork, tuple[Task, ...], tuple[TaskOutcome | Failure, ...]]
+Portioned = tuple[TaskOutcome | Failure | None, ...]
+"""Rows of a portion; None for what is left over."""
+Pool = JobPool[TrialNetwork, PreparedNetwork, tuple[Task, ...], Portioned]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -151,6 +161,8 @@ class _Batches:
     choice: BatchEngine
     pool: Pool
     waiting: deque[Portion]
+    portions: int
+    """Of small networks, which worker processes have."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when nobody waits for rows any more."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -158,12 +170,23 @@ class _Batches:
 
     def begin(self, threads: int) -> None:
         """Begin with the first networks."""
-        self._at_work = max(1, min(threads, len(self.waiting)))
-        for _ in range(self._at_work):
+        threads = max(1, min(threads, len(self.waiting)))
+        self._at_work = threads + self.portions
+        for _ in range(threads):
             threading.Thread(target=copy_context().run, args=(self._work,), daemon=True).start()
 
+    def take_portion(self, portion: Portion, found: Portioned | Failure) -> Rows:
+        """Yield the rows of a portion that a worker had; what is left over is for any worker, task by task."""
+        rows = (None,) * len(portion.tasks) if isinstance(found, Failure) else found
+        for position, task, row in zip(portion.positions, portion.tasks, rows, strict=True):
+            if row is None:
+                self.pool.add(position, portion.network, (task,))
+            else:
+                yield position, row
+        self._end_one()
+
     def _work(self) -> None:
-        """Take networks until none is left; the last thread says that nothing more will come."""
+        """Take networks until none is left."""
         try:
             with stoppable(self.stop):
                 while (portion := self._next()) is not None:
@@ -171,6 +194,10 @@ class _Batches:
         except BaseException as error:
             self.pool.end(error)
             return
+        self._end_one()
+
+    def _end_one(self) -> None:
+        """Of threads and portions; the last says that nothing more will come."""
         with self._lock:
             self._at_work -= 1
             if not self._at_work:
