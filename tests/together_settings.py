@@ -127,3 +127,4 @@ class Refusing:
         self.asked += len(asked)
         for place in range(len(asked)):
             give(place, None)
+        yield

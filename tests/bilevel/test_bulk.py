@@ -223,6 +223,7 @@ class Seconds:
         self.sizes.append(len(asked))
         for place in range(len(asked)):
             give(place, self._made if place % 2 else None)
+            yield
 
 
 def test_releases_are_handed_over_to_a_caller_who_asks_for_them():
@@ -251,6 +252,47 @@ def test_releases_are_handed_over_to_a_caller_who_asks_for_them():
     assert sorted(went_on) == list(range(5))
     over.clear()  # nothing is made together: nothing to hand over
     assert len(dict(run_together(jobs, backend, Echo(backend), hand_over=over.append))) == 6 and not over
+
+
+def test_whole_releases_take_no_thread_unless_their_job_asks_for_more(monkeypatch):
+    """What a job gets does not depend on whether it is run again, in a thread or not; one that fails first does so once."""
+    _, backend, noisy, target = setting("case14_ieee", 1)
+    results, threads = [object() for _ in range(4)], []
+    usual = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: threads.append(thread) or usual(thread))
+
+    class InTurn(Seconds):
+        def answer(self, asked, give):
+            for place in range(len(asked)):
+                give(place, results[len(self.sizes)])
+                self.sizes.append(1)
+            yield
+
+    def whole(given):
+        return given.released_together(Asked(Method.AUTO, noisy[0], target))
+
+    def failing(given):
+        raise ValueError("planted")
+
+    def asking_twice(given):
+        return whole(given), whole(given)
+
+    def asking_first_for_another_problem(given):
+        return given.dispatch(noisy[0]).converged, whole(given)
+
+    def outcomes(*jobs):
+        threads.clear()
+        return dict(run_together(jobs, backend, Echo(backend), releases)), len(threads)
+
+    releases = InTurn(None, None)
+    found, begun = outcomes(whole, failing, whole)
+    assert (found[0].get(), found[2].get()) == (results[0], results[1]) and begun == 0
+    assert isinstance(found[1].error, ValueError) and len(found) == 3
+    found, begun = outcomes(asking_twice)
+    assert found[0].get() == (results[2], results[3]) and begun == 1
+    releases.sizes.clear()
+    found, begun = outcomes(asking_first_for_another_problem)
+    assert found[0].get() == (True, results[0]) and begun == 1
 
 
 @needs_compiler

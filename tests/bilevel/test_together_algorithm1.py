@@ -292,7 +292,7 @@ def test_requests_of_both_methods_get_the_answers_of_their_method():
     asked = [Asked(*one) for one in zip(methods, setting.noisy, setting.targets, strict=True)]
     releases = TogetherReleases(setting.batches.rows, setting.program)
     endings, found = set(), {}
-    releases.answer(asked, found.__setitem__)
+    assert len(list(releases.answer(asked, found.__setitem__))) == 2  # a part for each method
     assert sorted(found) == list(range(len(asked)))
     for place, other in enumerate(expected):
         mine = found[place]
@@ -302,7 +302,7 @@ def test_requests_of_both_methods_get_the_answers_of_their_method():
             endings.add(mine.ending)
     assert {Ending.POLISHED, Ending.BRACKET_CLOSED} <= endings and None in expected
     found.clear()
-    releases.answer(asked[:1], found.__setitem__)  # of one method alone
+    assert len(list(releases.answer(asked[:1], found.__setitem__))) == 1  # of one method alone
     (alone,) = found.values()
     assert np.array_equal(alone.d, expected[0].d) and asked[0].method is Method.BISECTION
 

@@ -84,7 +84,7 @@ def test_networks_side_by_side_give_the_rows_of_one_by_one(tmp_path, monkeypatch
         most.append(len(at_work))
         if meeting is not None:
             meeting.wait(timeout=60)  # none goes on before all three are at work
-        answer(self, asked, give)
+        yield from answer(self, asked, give)
         at_work.pop()
 
     monkeypatch.setattr(TogetherReleases, "answer", attended)

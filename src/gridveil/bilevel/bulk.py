@@ -1,12 +1,11 @@
-"""Many releases at once: each runs in a thread of its own, which sleeps while what it asks for waits for a batch.
+"""Many releases at once, in rows of arrays, or each in a thread of its own, which sleeps while what it asks for waits for a batch.
 
-What releases ask of their backend is gathered here, and as soon as nobody computes any more, all that waits is solved together.
-A method may ask for its whole result: then all releases that do so advance together, as rows of arrays. One that these hand
-back, or whose method is another, runs its method as single releases do, unchanged, and its problems are solved together with
-those of others, a batch for each kind. Every release has its own control flow, and one that ends makes room for the next. A
-problem that its batch does not solve goes to the backend of single releases, in the thread of the release that asked for it;
-the others do not wait for that. A caller who has a better place for releases that are handed back, such as worker processes,
-gets them back at once.
+A method may ask for its whole result: then all releases that do so advance together, as rows, before any thread is started (see
+bulk_ahead.py). One that these hand back, or whose method is another, runs its method as single releases do, unchanged. What it
+asks of its backend is gathered here, and as soon as nobody computes any more, all that waits is solved together, a batch for each
+kind. Every release has its own control flow, and one that ends makes room for the next. A problem that its batch does not solve
+goes to the backend of single releases, in the thread of the release that asked for it; the others do not wait for that. A caller
+who has a better place for releases that are handed back, such as worker processes, gets them back at once.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.bilevel.bulk_ahead import JobOutcome, Known, OneOfMany, WholeReleases, outcome_of, run_ahead
 from gridveil.bilevel.result import BilevelResult
 from gridveil.bilevel.together.offer import Asked
 from gridveil.bilevel.together.releases import TogetherReleases
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
-from gridveil.programs import ParametricProgram
 from gridveil.sectors.model import Model
-from gridveil.solvers.backend import Answer, Backend, Capabilities, Effort, HalfSpace, Start, usual_effort
+from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start, usual_effort
 from gridveil.solvers.batch.backends import engine_for
 from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.power import PowerBatches, Request
@@ -39,7 +38,7 @@ Vector = NDArray[np.float64]
 T = TypeVar("T")
 
 MOST_AT_ONCE = 2048
-"""WholeReleases under way at the same time: more fill the batches better, but each takes a thread."""
+"""Threads at the same time: more releases fill the batches better, but each takes one."""
 STACK_BYTES = 16 << 20
 """Of each thread: address space, of which memory is taken only as far as a solver goes."""
 ALONE = threading.Lock()
@@ -57,34 +56,6 @@ class Batches(Protocol):
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """One answer per request, converged or not."""
         ...
-
-
-class WholeReleases(Protocol):
-    """Makes whole releases together, as ``together.releases.TogetherReleases``."""
-
-    def takes(self, asked: Asked) -> bool:
-        """Whether there is something to try."""
-        ...
-
-    def answer(self, asked: Sequence[Asked], give: Callable[[int, BilevelResult | None], None]) -> None:
-        """Give each release, by its place, its result; None, as soon as that is known, where it is for the method itself."""
-        ...
-
-
-@dataclass(frozen=True)
-class JobOutcome(Generic[T]):
-    """What a release came to: a result, or the exception that ended it."""
-
-    result: T | None = None
-    error: Exception | None = None
-
-    def get(self) -> T:
-        """The result, or the exception again."""
-        if self.error is not None:
-            raise self.error
-        if self.result is None:
-            raise RuntimeError("a release ended without a result")
-        return self.result
 
 
 class _StoppedError(BaseException):
@@ -160,41 +131,30 @@ class _Hall:
             one.answered.set()
 
 
-class BatchedBackend:
+class BatchedBackend(OneOfMany):
     """The backend of one release among many: asks for batches first, then the backend that releases have by themselves."""
 
     def __init__(
-        self, alone: Backend, batches: Batches, hall: _Hall, releases: WholeReleases | None, *, hand_over: bool
+        self,
+        alone: Backend,
+        batches: Batches,
+        hall: _Hall,
+        releases: WholeReleases | None,
+        known: Sequence[BilevelResult | None],
+        *,
+        hand_over: bool,
     ) -> None:
-        self._alone, self._batches, self._hall = alone, batches, hall
-        self._releases, self._hand_over = releases, hand_over
-
-    @property
-    def name(self) -> str:
-        """Name of the backend of single releases, whose answers these are as well."""
-        return self._alone.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Those of the backend of single releases."""
-        return self._alone.capabilities
-
-    @property
-    def program(self) -> ParametricProgram:
-        """The program of all."""
-        return self._alone.program
-
-    def prepare(self) -> None:
-        """Nothing: the backend is prepared once for all."""
-
-    def portable(self, start: Start) -> bool:
-        """Whether the backend of single releases says so."""
-        return self._alone.portable(start)
+        """``known`` are the answers to the first whole releases that are asked for."""
+        super().__init__(alone)
+        self._batches, self._hall = batches, hall
+        self._releases, self._known, self._hand_over = releases, list(known), hand_over
 
     def released_together(self, asked: Asked) -> BilevelResult | None:
         """The result of the method that asks, found together with those of others; None where it has to run by itself."""
         if self._releases is None:
             return None
+        if self._known:
+            return self._known.pop(0)
         result: BilevelResult | None = self._hall.ask(asked) if self._releases.takes(asked) else None
         if result is None and self._hand_over:
             raise _HandedOverError
@@ -269,7 +229,7 @@ def run_all(
         return
     for index, job in enumerate(jobs):
         if hand_over is None:
-            yield index, _outcome(partial(job, backend))
+            yield index, outcome_of(partial(job, backend))
         else:
             hand_over(index)
 
@@ -278,13 +238,6 @@ def _own_stream(engine: Engine) -> AbstractContextManager[Any]:
     """A stream of a GPU for this thread alone: in a common one, memory that a network lets go may be another's too early."""
     cuda = getattr(engine.xp, "cuda", None)
     return nullcontext() if cuda is None else cuda.Stream(non_blocking=True)
-
-
-def _outcome(job: Callable[[], T]) -> JobOutcome[T]:
-    try:
-        return JobOutcome(result=job())
-    except Exception as error:
-        return JobOutcome(error=error)
 
 
 def run_together(
@@ -299,8 +252,13 @@ def run_together(
     """Run all jobs, each with a backend of its own that shares batches; yield (index, outcome) as they end.
 
     Without ``releases`` every method runs by itself, problem by problem. With ``hand_over`` a job whose release these do not
-    make ends at once, without an outcome: see ``run_all``.
+    make ends at once, without an outcome: see ``run_all``. With ``releases`` a job may be run up to three times as far as it asks
+    for something, so that it must do nothing before that twice would be too much.
     """
+    known: Known = dict.fromkeys(range(len(jobs)), ())
+    if releases is not None:
+        known = yield from run_ahead(jobs, backend, releases, hand_over)
+    places = list(known)
     hall = _Hall()
     results: list[tuple[int, JobOutcome[T] | None]] = []
     begun = finished = 0
@@ -308,10 +266,10 @@ def run_together(
 
     def work(index: int) -> None:
         with suppress(_StoppedError):
-            given = BatchedBackend(backend, batches, hall, releases, hand_over=hand_over is not None)
+            given = BatchedBackend(backend, batches, hall, releases, known[index], hand_over=hand_over is not None)
             outcome: JobOutcome[T] | None = None
             try:
-                outcome = _outcome(partial(jobs[index], given))
+                outcome = outcome_of(partial(jobs[index], given))
             except _HandedOverError:
                 if hand_over is not None:
                     hand_over(index)
@@ -330,9 +288,9 @@ def run_together(
                 threading.stack_size(usual)
 
     try:
-        while finished < len(jobs):
-            while begun < len(jobs) and begun - finished < at_once:
-                begin(begun)
+        while finished < len(places):
+            while begun < len(places) and begun - finished < at_once:
+                begin(places[begun])
                 begun += 1
             waiting = hall.gather(lambda: bool(results))
             _answer_all(waiting, batches, releases)
@@ -354,4 +312,5 @@ def _answer_all(waiting: list[_Waiting], batches: Batches, releases: WholeReleas
         for one, answer in zip(single, batches.answer(problems), strict=True):
             one.give(answer)
     if releases is not None and whole:
-        releases.answer(asked, lambda place, result: whole[place].give(result))
+        for _ in releases.answer(asked, lambda place, result: whole[place].give(result)):
+            pass

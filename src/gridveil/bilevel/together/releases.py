@@ -46,14 +46,17 @@ class TogetherReleases:
         """Whether rows know the method, and the kernels the release: they have no rows for kept totals."""
         return asked.method in USUAL and asked.target.rows is None
 
-    def answer(self, asked: Sequence[Asked], give: Give) -> None:
-        """Give each release its result, or None as soon as it is handed over; those by the same method advance together."""
+    def answer(self, asked: Sequence[Asked], give: Give) -> Iterator[None]:
+        """Give each release its result, or None as soon as it is handed over; those by the same method advance together.
+
+        One step of the iteration for as many as memory allows at a time.
+        """
         for method, settings in USUAL.items():
             mine = [index for index, one in enumerate(asked) if one.method == method]
             if mine:
-                self._answer(asked, mine, settings, give)
+                yield from self._answer(asked, mine, settings, give)
 
-    def _answer(self, asked: Sequence[Asked], mine: list[int], settings: Settings, give: Give) -> None:
+    def _answer(self, asked: Sequence[Asked], mine: list[int], settings: Settings, give: Give) -> Iterator[None]:
         """Of the releases at some places, all by one method."""
         noisy = np.stack([asked[place].noisy for place in mine])
         value, beta = (np.array([getattr(asked[place].target, name) for place in mine]) for name in ("value", "beta"))
@@ -67,6 +70,7 @@ class TogetherReleases:
             for row in np.flatnonzero(found.finished).tolist():
                 give(mine[first + row], found.result(row))
             first += len(found)
+            yield
 
 
 def release_together(
