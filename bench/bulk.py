@@ -48,7 +48,16 @@ ALPHA, BETA, SAME = 0.1, 0.01, 1e-3  # per unit; share of the cost; relative dif
 PAPER = ((0.1, 0.01), (1.0, 0.01), (10.0, 0.01), (0.1, 0.1), (0.1, 0.001))  # α and β of the study paper-power
 PAPER_SEEDS = 50
 DAY, WEEK, YEAR = 24, 168, 8760
-PROBLEMS = ("nearest", "cut", "push", "at joint points", "from scratch", "softened", "near joint points")
+PROBLEMS = (
+    "nearest",
+    "cut",
+    "push",
+    "at joint points",
+    "from scratch",
+    "softened",
+    "near joint points",
+    "there in thin interiors",
+)
 
 
 def noisy_demands(given: dict[str, Any], alpha: float, seed: int, scale: float = 1.0) -> Any:

@@ -19,12 +19,15 @@ from gridveil.bilevel.together import search as together_search
 from gridveil.bilevel.together.offer import Asked
 from gridveil.bilevel.together.releases import TogetherReleases, release_together
 from gridveil.bilevel.together.rows import HandOver
+from gridveil.bilevel.together.search import RowSearch
 from gridveil.core.band import DataRows
 from gridveil.core.choices import BatchEngine, DemandBounds
 from gridveil.core.methods import Method
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.batch.power_rows import RowProblems
 from together_settings import COLD, HELD, NEAR, SOFTENED, THIN, WARM, Refusing, Setting, assert_same, failing, spoiled
+
+CHECK = AutoSettings().check
 
 pytestmark = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 
@@ -316,6 +319,43 @@ def test_the_lowest_cost_of_all_solves_decides(factor, finishes, monkeypatch):
         assert found.cost == pytest.approx(usual.cost, rel=1e-6)
     else:
         assert set(found.handed_over) == {HandOver.REFUSED}
+
+
+def test_a_refused_point_is_cut_again_as_in_a_single_release(monkeypatch):
+    """Once the fresh solve of a polished point finds a lower optimum, which lies below the band: its prices count."""
+    setting, after = Setting("case30_as", [(0.1, "0.1%")], 60), RowSearch._after_verification
+    setting.noisy, setting.targets = setting.noisy[[17]], [setting.targets[17]]
+
+    def without_old_prices(search, problems, mine, fresh):
+        search.rows.base.steepness[mine] = np.nan
+        after(search, problems, mine, fresh)
+
+    monkeypatch.setattr(RowSearch, "_after_verification", without_old_prices)
+    found = setting.together().result(0)
+    assert [step.kind.name for step in found.history[-3:]] == ["VERIFICATION", "CUT", "VERIFICATION"]
+    assert found.history[-3].cost < setting.targets[0].lower <= found.cost
+    assert_same(found, setting.alone(0), setting.targets[0])
+
+
+def test_a_row_that_has_passed_over_nearer_points_after_a_refusal_is_handed_over(monkeypatch):
+    """Single releases verify these too. Here the first fresh solve of every row finds a cost a little below the band."""
+    setting, refused = Setting("case14_ieee", [(0.1, "1%")], 24), set[int]()
+    usual, after = setting.together(), RowSearch._after_verification
+
+    def cheaper_once(search, problems, mine, fresh):
+        first, target = np.array([row not in refused for row in mine.tolist()], bool), search.rows.target
+        refused.update(mine.tolist())
+        after(search, problems, mine, np.where(first, target.value[mine] - 1.1 * target.beta[mine], fresh))
+
+    monkeypatch.setattr(RowSearch, "_after_verification", cheaper_once)
+    found, searched = setting.together(), np.flatnonzero(usual.finished & ~usual.at_once)
+    assert set(found.handed_over[searched]) == {HandOver.NONE, HandOver.REFUSED}
+    for row in searched[found.finished[searched]]:
+        steps = [step for step in usual.result(row).history if step.kind.name != "VERIFICATION"]
+        in_band = sorted(step.delta for step in steps if setting.targets[row].contains(step.cost))
+        assert in_band[0] < found.delta[row] and not (np.array(in_band[1:]) < (1 - CHECK) * found.delta[row]).any()
+    assert {found.ending(row) for row in np.flatnonzero(found.finished)} == {Ending.POLISHED}
+    assert (usual.at_once & found.finished).any()
 
 
 def test_a_point_that_the_check_refuses_is_no_result(monkeypatch):

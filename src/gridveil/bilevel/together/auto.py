@@ -30,10 +30,20 @@ class AutoSearch(PushSearch):
 
     def decide(self, mine: Ints, doing: Ints) -> None:
         """The step that follows each."""
+        self._remember(mine[(doing != Doing.HIGHPOINT) & (doing != Doing.CUT_AGAIN)])
         self._after_highpoint(self.start_from_highpoint(mine[doing == Doing.HIGHPOINT]))
         self._after_cut(mine[doing == Doing.CUT])
         self._after_polish(mine[(doing == Doing.POLISH) | (doing == Doing.POLISH_AGAIN)])
         self._after_push(self.learn_push(mine[KIND[doing] == Kind.PUSH]))
+        self._after_cut_again(mine[doing == Doing.CUT_AGAIN])
+
+    def _remember(self, mine: Ints) -> None:
+        """How near the two nearest points in the band are."""
+        rows = self.rows
+        mine = mine[rows.band.contain(rows.reached.cost[mine], mine)]
+        delta, nearest = rows.reached.delta[mine], rows.nearest[mine]
+        rows.next_nearest[mine] = np.minimum(rows.next_nearest[mine], np.maximum(delta, nearest))
+        rows.nearest[mine] = np.minimum(delta, nearest)
 
     def _after_highpoint(self, mine: Ints) -> None:
         below = self.rows.reached.cost[mine] < self.rows.band.lower[mine]
@@ -158,3 +168,26 @@ class AutoSearch(PushSearch):
         in_doubt = off_edge & ~rows.halving[mine]
         rows.hand_over(mine[in_doubt], HandOver.IN_DOUBT)
         self.verify(mine[~in_doubt])
+
+    def refuse(self, mine: Ints, fresh: Floats) -> None:
+        """Cut again at a refused point, from the lower optimum there; a repeated cut asks for as much more as the two differ."""
+        rows, settings = self.rows, self._settings
+        rows.refusals[mine] += 1
+        more = np.where(rows.refusals[mine] > 1, settings.overshoot * (rows.base.cost[mine] - fresh), 0.0)
+        rows.base.cost[mine], rows.at_once[mine] = fresh, False
+        asked = (fresh < rows.band.lower[mine]) & (rows.refusals[mine] < settings.most_refusals)
+        asked[asked] = self._ask_cut(mine[asked], Doing.CUT_AGAIN, more[asked])
+        rows.hand_over(mine[~asked], HandOver.REFUSED)
+
+    def _after_cut_again(self, mine: Ints) -> None:
+        rows = self.rows
+        in_band = rows.band.contain(rows.reached.cost[mine], mine)
+        rows.hand_over(mine[~in_band], HandOver.REFUSED)
+        rows.base.take(rows.reached, mine[in_band])
+        self.verify(mine[in_band])
+
+    def is_nearest(self, mine: Ints) -> Bools:
+        """Whether no point that the cut from a refused one has passed over is nearer: single releases verify these too."""
+        rows = self.rows
+        nearer = rows.next_nearest[mine] < (1 - self._settings.check) * rows.base.delta[mine]
+        return np.asarray(~((rows.refusals[mine] > 0) & nearer))

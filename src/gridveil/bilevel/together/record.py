@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 STEPS = (
     StepKind.HIGHPOINT, StepKind.CUT, StepKind.POLISH, StepKind.POLISH, StepKind.ROOT, StepKind.DOUBLING, StepKind.BISECTION,
-    StepKind.VERIFICATION,
+    StepKind.CUT, StepKind.VERIFICATION,
 )  # fmt: skip
 """Names of the steps, by ``Doing``; the last is the verification."""
 _COLUMNS = ("radius", "delta", "proxy", "joint_cost", "cost", "seconds")
@@ -32,7 +32,7 @@ class TurnLine:
     joint: tuple[int, ...]
     """Nearest, cut, push."""
     dispatches: tuple[int, ...]
-    """At joint points; from scratch, by way of soft balances, near the joint point."""
+    """At joint points; from scratch, by way of soft balances, near the joint point, there in a thin interior."""
     waiting: float
     """Seconds until there was something to look at."""
     seconds_per_row: float

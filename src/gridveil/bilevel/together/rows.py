@@ -30,8 +30,10 @@ class Phase(IntEnum):
     """The same by way of soft balances, after a cold start has failed."""
     NEARBY = 4
     """The same from the joint point without multipliers, after both have failed: see ``Solves.verify``."""
-    FINISHED = 5
-    HANDED_OVER = 6
+    THIN = 5
+    """And from there with hardly any room to bounds."""
+    FINISHED = 6
+    HANDED_OVER = 7
 
 
 class Doing(IntEnum):
@@ -45,6 +47,8 @@ class Doing(IntEnum):
     ROOT = 4
     DOUBLING = 5
     BISECTION = 6
+    CUT_AGAIN = 7
+    """From the lower optimum that a fresh solve has found at the best point."""
 
 
 class StartAt(IntEnum):
@@ -66,7 +70,7 @@ class HandOver(IntEnum):
     NO_POINT = 4
     """Neither cuts from below nor pushes to the end of what the band allows have found a point in it."""
     REFUSED = 5
-    """A fresh solve found the best point outside the band."""
+    """A fresh solve found the best point outside the band, and so did those of the points that followed from it."""
     SMALL_DEMAND = 6
     """The tolerance of a dispatch shrinks with so little demand."""
     IN_DOUBT = 7
@@ -165,6 +169,10 @@ class SearchRows:
         """How far (squared) prices at the point reached have turned from those at the base."""
         self.radius, self.lower = np.full(n, np.nan), np.zeros(n)
         """δ of the push under way, and below which there is nothing in the band, as far as O↑ tells."""
+        self.refusals = np.zeros(n, np.int64)
+        """Points that a fresh solve refused."""
+        self.nearest, self.next_nearest = np.full(n, np.inf), np.full(n, np.inf)
+        """δ of the two nearest points that were found in the band before the first of them was verified."""
         self.cost = np.full(n, np.nan)
         """O(d*), verified."""
         self.handed_over = np.full(n, int(HandOver.NONE))

@@ -2,8 +2,9 @@
 
 Every row has one problem under way at a time, a joint problem or a dispatch, and goes on as soon as that has ended; answers of
 many rows are looked at together. A method decides what follows, for all rows that got one, by masks. A row that leaves the usual
-path (a problem that none of its starts solves, a point that a fresh solve refuses) is handed over to the code of single
-releases, which begins anew. The rest end as single releases do: with a point that a fresh dispatch has verified in the band.
+path (a problem that none of its starts solves, a refused point from which the method finds no other) is handed over to the code
+of single releases, which begins anew. The rest end as single releases do: with a point that a fresh dispatch has verified in the
+band.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ Bools = NDArray[np.bool_]
 
 LEAST_DEMAND = 1.0
 """Total demand (p.u.) below which a dispatch is not for batches, as in ``PowerBatches.takes``."""
-KIND = np.array([Kind.NEAREST, Kind.CUT, Kind.CUT, Kind.CUT, Kind.PUSH, Kind.PUSH, Kind.PUSH])
+KIND = np.array([Kind.NEAREST, Kind.CUT, Kind.CUT, Kind.CUT, Kind.PUSH, Kind.PUSH, Kind.PUSH, Kind.CUT])
 """Joint problem of each step, by ``Doing``."""
 FROM_SCRATCH = np.zeros(len(Phase), np.int64)
 """How dispatches that verify a point start, by ``Phase``."""
-FROM_SCRATCH[[Phase.FRESH, Phase.SOFTENED, Phase.NEARBY]] = StartRank.COLD, StartRank.SOFTENED, StartRank.NEAR
+FROM_SCRATCH[Phase.FRESH : Phase.FINISHED] = StartRank.COLD, StartRank.SOFTENED, StartRank.NEAR, StartRank.THIN
 
 
 def _nobody(rows: Ints) -> None:
@@ -51,6 +52,14 @@ class RowSearch(ABC):
     @abstractmethod
     def decide(self, mine: Ints, doing: Ints) -> None:
         """What follows for rows whose step has led to a point (``rows.reached``), at which O is known."""
+
+    def refuse(self, mine: Ints, fresh: Floats) -> None:
+        """What follows for rows whose best point has, by a fresh solve that is kept there, a cost outside the band."""
+        self.rows.hand_over(mine, HandOver.REFUSED)
+
+    def is_nearest(self, mine: Ints) -> Bools:
+        """Whether the method has nothing to look at that is nearer than the point that was verified."""
+        return np.ones(len(mine), bool)
 
     def run(self, hand_over: Callable[[Ints], None] = _nobody) -> None:
         """Go on until no row waits any more; ``hand_over`` is told of rows as soon as they are for somebody else."""
@@ -210,17 +219,32 @@ class RowSearch(ABC):
             points.take(rows.reached, mine)
 
     def _after_fresh(self, problems: RowProblems, mine: Ints, solved: Bools, cost: Floats) -> None:
+        """Look at what fresh solves at best points came to; one that failed is made from another start."""
+        rows = self.rows
+        unsolved = mine[~solved]
+        last = rows.phase[unsolved] == Phase.THIN
+        rows.hand_over(unsolved[last], HandOver.REFUSED)
+        rows.phase[unsolved[~last]] += 1
+        self._after_verification(problems, mine[solved], cost[solved])
+
+    def _after_verification(self, problems: RowProblems, mine: Ints, fresh: Floats) -> None:
         """Finish rows whose best point is still in the band: O there is the lower of what was known and what was found."""
         rows = self.rows
-        if not len(mine):
-            return
-        known = rows.base.cost[mine]
-        lowest = np.fmin(cost, known)
-        confirmed = solved & rows.target.contain(lowest, mine)
-        unsolved = ~solved & (rows.phase[mine] < Phase.NEARBY)
-        rows.hand_over(mine[~confirmed & ~unsolved], HandOver.REFUSED)
-        rows.phase[mine[unsolved]] += 1  # by way of soft balances next, then from the joint point alone
-        done = mine[confirmed]
-        problems.end(done, rows.base.place[done], (cost < known)[confirmed])
-        rows.cost[done], rows.phase[done] = lowest[confirmed], Phase.FINISHED
-        self.history.add(done, None, rows.base.delta[done], rows.base, rows.cost[done], self.turns[-1].seconds_per_row)
+        known = rows.base.cost[mine].copy()
+        lowest = np.fmin(fresh, known)
+        self.history.add(mine, None, rows.base.delta[mine], rows.base, lowest, self.turns[-1].seconds_per_row)
+        confirmed = rows.target.contain(lowest, mine)
+        self._after_refusals(problems, mine[~confirmed], fresh[~confirmed])
+        nearest = self.is_nearest(mine)
+        rows.hand_over(mine[confirmed & ~nearest], HandOver.REFUSED)
+        ended = confirmed & nearest
+        done = mine[ended]
+        problems.end(done, rows.base.place[done], (fresh < known)[ended])
+        rows.cost[done], rows.phase[done] = lowest[ended], Phase.FINISHED
+
+    def _after_refusals(self, problems: RowProblems, mine: Ints, fresh: Floats) -> None:
+        """Keep the fresh dispatches, with their prices, in place of those that led to refused points."""
+        base = self.rows.base
+        place = base.place[mine]
+        base.steepness[mine], _ = problems.keep_dispatches(mine, place, place)
+        self.refuse(mine, fresh)
