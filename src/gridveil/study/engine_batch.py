@@ -119,7 +119,6 @@ class BatchTaskEngine:
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""
-        engine_for(self.choice)  # what it lacks is said before anything runs
         pool: Pool = JobPool(prepare, partial(run_tasks, rules), workers=self.workers)
         whole = portions_of(jobs)
         large = [portion for portion in whole if not self._is_small(portion)]
@@ -188,6 +187,7 @@ class _Batches:
     def _work(self) -> None:
         """Take networks until none is left."""
         try:
+            engine_for(self.choice)  # what it lacks is said before any network is read
             with stoppable(self.stop):
                 while (portion := self._next()) is not None:
                     self._run(portion)
