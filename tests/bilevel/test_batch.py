@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from pool_jobs import build, work
@@ -90,6 +91,19 @@ def test_jobs_are_added_while_others_are_done(tmp_path, workers):
     if workers == 1:
         assert [index % 10 for index, _ in found[:rounds]] == [2] * rounds
     assert len((tmp_path / "built-a").read_text().split()) <= workers  # later rounds find the states of earlier ones
+
+
+def test_a_worker_without_jobs_helps_where_most_time_is_left(tmp_path):
+    """Thirty jobs of a hundredth of a second are done before three of one second."""
+    pool = JobPool(partial(build, tmp_path), partial(work, tmp_path), workers=3)
+    pool._workers = [SimpleNamespace(key=key, chunk=[0]) for key in ("short", "long")]
+    idle = SimpleNamespace(key="ended", chunk=[])
+    pool._seconds = {"short": 0.01, "long": 1.0}
+    assert pool._choose_key(idle, {"short": 30, "long": 3}) == "long"
+    assert pool._choose_key(idle, {"short": 30, "long": 3, "untouched": 1}) == "untouched"
+    assert pool._choose_key(SimpleNamespace(key="short", chunk=[]), {"short": 30, "long": 3}) == "short"
+    pool._seconds = {}
+    assert pool._choose_key(idle, {"short": 30, "long": 3}) == "short"  # nobody knows yet
 
 
 def test_what_goes_wrong_elsewhere_ends_the_results_and_the_workers(tmp_path):

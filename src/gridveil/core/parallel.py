@@ -276,12 +276,14 @@ class JobPool(Generic[Key, State, Job, Result]):
             worker.connection.send((key, [(index, self._jobs[index]) for index in worker.chunk]))
 
     def _choose_key(self, worker: _Worker, left: dict[Key, int]) -> Key:
-        """The worker's own key, else the first that nobody works on, else the one with most jobs left."""
+        """The worker's own key, else the first that nobody works on, else the one whose jobs that are left take longest."""
         own: Key = worker.key
         if own in left:
             return own
         taken = {other.key for other in self._workers if other.chunk}
-        return next((key for key in left if key not in taken), max(left, key=lambda key: left[key]))
+        unknown = max(self._seconds.values(), default=1.0)
+        seconds = {key: count * self._seconds.get(key, unknown) for key, count in left.items()}
+        return next((key for key in left if key not in taken), max(left, key=seconds.__getitem__))
 
     def _listen(self, worker: _Worker) -> Generator[tuple[int, Result | Failure], None, None]:
         """Receive a worker's message, and discard the worker if it has died."""

@@ -13,8 +13,9 @@ import time
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
@@ -32,6 +33,7 @@ APPLICATION = 0x67764C53  # marks the file as ours
 SCHEMA_VERSION = 1
 READ_PATIENCE = 10.0  # seconds that a reader waits for a writer
 NAMES = tuple(field.name for field in fields(TaskOutcome))
+_VALUES = attrgetter(*NAMES)
 KEY = ("network", "alpha", "beta", "epsilon", "seed", "method", "solver")
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", bool: "INTEGER", float: "REAL"}
 
@@ -110,7 +112,7 @@ class Store:
         places = ", ".join("?" * len(NAMES))
         with self._writing() as connection:
             connection.execute(
-                f"INSERT OR REPLACE INTO outcomes ({', '.join(NAMES)}) VALUES ({places})", astuple(outcome)
+                f"INSERT OR REPLACE INTO outcomes ({', '.join(NAMES)}) VALUES ({places})", _VALUES(outcome)
             )
             connection.execute(
                 "UPDATE sessions SET seconds = ?, tasks = tasks + 1 WHERE id = ?",
