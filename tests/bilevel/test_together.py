@@ -265,11 +265,46 @@ def test_where_neither_finds_a_point_the_release_is_handed_over():
     assert set(found.handed_over[~found.at_once]) == {HandOver.NO_POINT} and found.finished[found.at_once].all()
 
 
-def test_points_away_from_the_edge_of_the_band_are_handed_over():
-    setting = Setting("case14_ieee", [(0.1, "1%")], 8)
-    usual, found = setting.together(), setting.together(settings=AutoSettings(off_edge=-1.0))
-    in_doubt = found.handed_over == HandOver.IN_DOUBT
-    assert in_doubt.any() and np.array_equal(in_doubt, usual.finished & ~usual.at_once)
+def steps_of(found, row):
+    return "".join(step.kind.name[0] for step in found.result(row).history)
+
+
+@pytest.mark.parametrize(
+    "name, least", [("case14_ieee", {"back": 5}), ("case30_ieee", {"back": 4, "nearer": 1, "at once": 1})]
+)
+def test_points_away_from_the_edge_of_the_band_are_compared_with_algorithm_1s(name, least):
+    """Every point is away from it here: back to the point that is known, on from a nearer one, or nothing left to gain."""
+    setting, settings, ends = Setting(name, [(0.1, "1%")], 12), AutoSettings(off_edge=-1.0), Counter()
+    found = setting.together(settings=settings)
+    for row in np.flatnonzero(~found.at_once):
+        alone = solve_auto(setting.backend, setting.noisy[row], setting.targets[row], settings)
+        assert_same(found.result(row), alone, setting.targets[row])
+        way = steps_of(found, row)
+        ends["at once" if "D" not in way else "nearer" if way.endswith("PV") else "back"] += 1
+    assert ends == least
+
+
+@pytest.mark.parametrize(
+    "name, band, rows", [("case30_as", (0.1, "0.1%"), [4, 24, 35]), ("case24_ieee_rts", (1.0, "1%"), [24])]
+)
+def test_points_in_doubt_are_those_of_single_releases(name, band, rows):
+    setting = Setting(name, [band], 40)
+    found = setting.together()
+    in_doubt = [row for row in np.flatnonzero(found.finished) if "RD" in steps_of(found, row).replace("P", "")]
+    assert in_doubt == rows
+    for row in rows:
+        assert_same(found.result(row), setting.alone(row), setting.targets[row])
+
+
+def test_polishes_are_counted_anew_after_a_search():
+    setting, settings = Setting("case30_as", [(0.1, "0.1%")], 40), AutoSettings(most_polishes=1)
+    setting.noisy, setting.targets = setting.noisy[[24]], [setting.targets[24]]
+    found, alone = (
+        setting.together(settings=settings),
+        solve_auto(setting.backend, setting.noisy[0], setting.targets[0], settings),
+    )
+    assert steps_of(found, 0).startswith("HCPR") and "RP" in steps_of(found, 0)
+    assert_same(found.result(0), alone, setting.targets[0])
 
 
 def test_rows_are_handed_over_while_others_are_at_work():

@@ -242,7 +242,7 @@ def dearer_dispatches(setting, monkeypatch, dear):
 def test_points_of_pushes_that_cost_too_much_are_handed_over(monkeypatch):
     setting = one_that_searches()
     dearer_dispatches(setting, monkeypatch, lambda number: number > 0)
-    assert set(in_rows(setting).handed_over) == {HandOver.IN_DOUBT}
+    assert set(in_rows(setting).handed_over) == {HandOver.PUSHED_TOO_DEAR}
 
 
 def test_a_high_point_that_costs_too_much_is_pushed_from_all_the_same(monkeypatch):

@@ -135,13 +135,13 @@ class AutoSearch(PushSearch):
         self._push(first)
 
     def _follow_algorithm1(self, mine: Ints) -> None:
-        """Go the way of Algorithm 1 from the high point where cuts have found no point."""
+        """Go the way of Algorithm 1 from the high point."""
         self.rows.rooted[mine] = True
         self._brackets.begin_halving(mine)
         self._push(mine)
 
     def _push(self, mine: Ints) -> None:
-        """O↑ at the next radius; where there is none, the root search is over."""
+        """O↑ at the next radius; where there is none, the search is over."""
         if not len(mine):
             return
         rows, brackets = self.rows, self._brackets
@@ -151,23 +151,32 @@ class AutoSearch(PushSearch):
         doing = np.where(halving, brackets.halving.step(asked), int(Doing.ROOT))
         first = np.where(halving, StartAt.HIGHPOINT, StartAt.BASE)
         self.ask(asked, doing, np.where(again, StartAt.REACHED, first))
-        nearer, nowhere = brackets.found_nearer(over), np.isinf(rows.base.delta[over])
+        nearer = brackets.found_nearer(over)
         rows.polishes[over[nearer]] = 0
-        rows.hand_over(over[nowhere], HandOver.NO_POINT)
         self._polish(over[nearer])
-        self._confirm(over[~nearer & ~nowhere])
+        self._confirm_known(over[~nearer])
+
+    def _confirm_known(self, mine: Ints) -> None:
+        """Go back to the point that was the best before a search that found no nearer one."""
+        rows = self.rows
+        back = mine[rows.halving[mine]]
+        rows.base.take(rows.known, back)
+        nowhere = np.isinf(rows.base.delta[mine])
+        rows.hand_over(mine[nowhere], HandOver.NO_POINT)
+        self._confirm(mine[~nowhere])
 
     def _after_push(self, mine: Ints) -> None:
         self._brackets.learn(mine)
         self._push(mine)
 
     def _confirm(self, mine: Ints) -> None:
-        """Verify the best point, unless Algorithm 1 might do better: see ``is_in_doubt``."""
+        """Verify the best point, after a look whether Algorithm 1 does better where it might: see ``is_in_doubt``."""
         rows = self.rows
         off_edge = rows.base.cost[mine] - rows.band.lower[mine] > self._settings.off_edge * rows.band.beta[mine]
         in_doubt = off_edge & ~rows.halving[mine]
-        rows.hand_over(mine[in_doubt], HandOver.IN_DOUBT)
         self.verify(mine[~in_doubt])
+        rows.known.take(rows.base, mine[in_doubt])
+        self._follow_algorithm1(mine[in_doubt])
 
     def refuse(self, mine: Ints, fresh: Floats) -> None:
         """Cut again at a refused point, from the lower optimum there; a repeated cut asks for as much more as the two differ."""

@@ -43,9 +43,10 @@ class RootBrackets:
         self._first[mine] = self._root[mine] = np.sqrt((1 - settings.check) * rows.base.delta[mine])
 
     def begin_halving(self, mine: Ints) -> None:
-        """Start as Algorithm 1 does, where no point in the band is known."""
+        """Start as Algorithm 1 does, as long as it may end nearer than the point that is known."""
         self.halving.begin(mine)
-        self._before[mine], self._least[mine] = np.inf, 0.0
+        self._before[mine], self._least[mine] = self._rows.known.delta[mine], 0.0
+        self.pushes[mine], self._over[mine] = 0, self._is_closed(mine)
         self._root[mine] = np.sqrt(self.halving.next_delta(mine))
 
     def next_radius(self, mine: Ints) -> Bools:
@@ -66,20 +67,24 @@ class RootBrackets:
 
     def learn(self, mine: Ints) -> None:
         """Take note of O at the points of O↑; the ends of the bracket have moved already."""
-        rows, settings = self._rows, self._settings
+        rows = self._rows
         cost, root, halving = rows.reached.cost[mine], self._root[mine], rows.halving[mine]
         below = cost < rows.band.lower[mine]
         self._move_low(mine[below], root[below], (cost - rows.band.lower[mine])[below])
         self._move_high(mine[~below], cost[~below])
-        upper = rows.base.delta[mine]
-        told_no_nearer = ~halving & (upper == self._before[mine]) & (root >= self._first[mine])
-        nothing = np.where(halving, SAME_POINT, 0.0)
-        closed = rows.lower[mine] >= np.minimum((1 - settings.check) * upper, upper - nothing)
-        closed |= halving & (upper <= (1 + settings.narrow_bracket) * rows.highpoint.delta[mine])
-        self._over[mine] = told_no_nearer | self.halving.gain_nothing(mine) | closed
+        told_no_nearer = ~halving & ~self.found_nearer(mine) & (root >= self._first[mine])
+        self._over[mine] = told_no_nearer | self.halving.gain_nothing(mine) | self._is_closed(mine)
         self._guess(mine[~self._over[mine] & ~halving])
         going = mine[~self._over[mine] & halving]
         self._root[going] = np.sqrt(self.halving.next_delta(going))
+
+    def _is_closed(self, mine: Ints) -> Bools:
+        """Whether the brackets leave too little to gain: see ``is_closed`` of ``auto``, and ``RootBracket``."""
+        rows, settings, halving = self._rows, self._settings, self._rows.halving[mine]
+        upper = np.minimum(rows.base.delta[mine], self._before[mine])
+        nothing = np.where(halving, SAME_POINT, 0.0)
+        closed = rows.lower[mine] >= np.minimum((1 - settings.check) * upper, upper - nothing)
+        return np.asarray(closed | halving & (upper <= (1 + settings.narrow_bracket) * rows.highpoint.delta[mine]))
 
     def _move_low(self, mine: Ints, root: Floats, missing: Floats) -> None:
         """Points below the band; where the low end moved twice running, the other end counts half."""

@@ -34,7 +34,7 @@ class PushSearch(RowSearch):
         """Move an end of the bracket: to a nearer point in the band, or to a δ that does not reach it; the rows that go on."""
         rows = self.rows
         too_dear = rows.reached.cost[mine] > rows.band.upper[mine]
-        rows.hand_over(mine[too_dear], HandOver.IN_DOUBT)
+        rows.hand_over(mine[too_dear], HandOver.PUSHED_TOO_DEAR)
         mine = mine[~too_dear]
         below = rows.reached.cost[mine] < rows.band.lower[mine]
         nearer = ~below & (rows.reached.delta[mine] < rows.base.delta[mine])

@@ -73,8 +73,8 @@ class HandOver(IntEnum):
     """A fresh solve found the best point outside the band, and so did those of the points that followed from it."""
     SMALL_DEMAND = 6
     """The tolerance of a dispatch shrinks with so little demand."""
-    IN_DOUBT = 7
-    """The best point stayed away from the edge of the band, or O↑ cost more than the band allows."""
+    PUSHED_TOO_DEAR = 7
+    """O at a point that O↑ has reached lies above the band."""
     CALL_LIMIT = 8
     """The bracket of Algorithm 1 is still open after as many calls to O↑ as it may make."""
 
@@ -146,7 +146,9 @@ class SearchRows:
         n = len(noisy)
         self.power, self.problems, self.target = power, power.open(noisy), target
         self.joint_band, self.band = target.shrunk(JOINT_MARGIN), target.shrunk(ACCEPTANCE_MARGIN)
-        self.base, self.reached, self.highpoint = (EvaluatedRows(n) for _ in range(3))
+        self.base, self.reached, self.highpoint, self.known = (EvaluatedRows(n) for _ in range(4))
+        """``known``: the best point before the row went the way of Algorithm 1, infinitely far away if there was none."""
+        self.known.delta[:] = np.inf
         self.phase, self.doing = np.full(n, int(Phase.JOINT)), np.full(n, int(Doing.HIGHPOINT))
         self.attempt = np.full(n, int(StartRank.COLD))
         """Which of its starts the problem under way is at."""
@@ -160,7 +162,7 @@ class SearchRows:
         self.rooted = np.zeros(n, bool)
         """Whether the root search has been made."""
         self.halving = np.zeros(n, bool)
-        """Whether the row goes the way of Algorithm 1: by that method, or as cuts have found no point in the band."""
+        """Whether the row goes, or has gone, the way of Algorithm 1: by that method, or to compare with what cuts have found."""
         self.cuts, self.polishes, self.calls = (np.zeros(n, np.int64) for _ in range(3))
         self.share, self.extra = np.ones(n), np.zeros(n)
         self.aim = np.full(n, np.nan)
@@ -189,9 +191,9 @@ class SearchRows:
         return np.flatnonzero(self.phase < Phase.FINISHED)
 
     def free_place(self, rows: Ints) -> Ints:
-        """(R,) a place that holds neither the base nor the high point."""
-        base, highpoint = self.base.place[rows], self.highpoint.place[rows]
-        taken = (np.arange(PLACES)[:, None] == base) | (np.arange(PLACES)[:, None] == highpoint)
+        """(R,) a place that holds none of the base, the high point and the point that was known before."""
+        held = np.stack([points.place[rows] for points in (self.base, self.highpoint, self.known)])
+        taken = (np.arange(PLACES)[:, None, None] == held).any(axis=1)
         return np.asarray(np.argmin(taken, axis=0))
 
     def move(self, power: PowerRows) -> None:

@@ -32,8 +32,8 @@ WIDE, ANSWERED = 18, 3
 """Numbers that an operation is given about a row, and gives back."""
 OF_TASK = 5
 """Numbers of a joint problem that are kept for its check: kind, cost low and high, δ, least value of the cut."""
-PLACES = 3
-"""For points of a row: the base, the high point, and the last one reached may all differ."""
+PLACES = 4
+"""For points of a row: the base, the high point, the one that was known before, and the last one reached may all differ."""
 _SETTINGS = ("DISTANCE_SCALE", "DISTANCE_GRADIENT", "LEAST_RADIUS_SQUARED", "LEAST_WEIGHT", "FIXED_WIDTH", "RELAXATION",
              "LEAST_COST_WEIGHT", "NEARBY")  # fmt: skip
 
@@ -52,9 +52,9 @@ class Operation(IntEnum):
 def row_source() -> str:
     """The whole program."""
     constants = {name: solver_settings()[name] for name in _SETTINGS} | {"UNBOUNDED": UNBOUNDED}
-    lines = "\n".join(f"constexpr double {name} = {value!r};" for name, value in constants.items())
+    lines = [f"constexpr double {name} = {value!r};" for name, value in constants.items()]
     source = (KERNELS / "releases.cuh").read_text(encoding="utf-8")
-    return "\n".join([lines, declarations(ROW_STRUCTURES), source])
+    return "\n".join([*lines, f"constexpr long long PLACES = {PLACES};", declarations(ROW_STRUCTURES), source])
 
 
 def row_structures(net: dict[str, Any], state: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,5 @@
-// What releases in rows do with points between two solves, in the memory where these lie: each row has three places for points,
-// and the arrays of its two streams. A row that an operation is asked for has WIDE numbers of its own (``asked``) and gets
+// What releases in rows do with points between two solves, in the memory where these lie: each row has PLACES places for
+// points, and the arrays of its two streams. A row that an operation is asked for has WIDE numbers of its own (``asked``) and gets
 // ANSWERED numbers back. The structures are declared by Python (row_kernels.py); settings are those of the structured solver.
 // LANES threads of a GPU work on a row together, or one of a CPU.
 #ifdef __CUDACC__
@@ -41,7 +41,7 @@ HERE double largest_of_lanes(double mine) { return mine; }
 struct Place { double *raw, *follower, *demand, *prices, *follower_demand, *scales; };
 enum Scales { OF_ROW, OF_OBJECTIVE };
 HERE Place place_of(const RowNet& n, const RowState& s, long long row, int place) {
-  double* at = s.places + (3 * row + place) * (n.n_joint + n.n_dispatch + 3LL * n.n_demand + 2);
+  double* at = s.places + (PLACES * row + place) * (n.n_joint + n.n_dispatch + 3LL * n.n_demand + 2);
   Place p;
   p.raw = at; at += n.n_joint;
   p.follower = at; at += n.n_dispatch;
