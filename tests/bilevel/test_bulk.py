@@ -13,7 +13,7 @@ import pytest
 from gridveil.bilevel.bulk import run_all, run_together
 from gridveil.bilevel.methods import method_named
 from gridveil.bilevel.together.offer import Asked
-from gridveil.core.band import Tolerance
+from gridveil.core.band import DataRows, Tolerance
 from gridveil.core.choices import BatchEngine, CostTargetMode, DemandBounds
 from gridveil.core.deadline import seconds_left, time_limit
 from gridveil.core.methods import Method, Solver
@@ -111,6 +111,26 @@ def test_bounds_on_demands_hold_in_bulk():
     for one, bulk in zip(noisy, found, strict=True):
         assert np.all(bulk.d >= bounded.program.d_lower - 1e-7)
         assert bulk.delta == pytest.approx(release(Method.AUTO, one, target, backend).delta, rel=1e-3)
+
+
+@needs_compiler
+@pytest.mark.parametrize("totals", [1, 4])
+def test_totals_are_kept_in_bulk(totals):
+    """By the kernels themselves: hardly a problem is left to the structured solver, and single releases end at the same place."""
+    model, backend, noisy, target = setting("case14_ieee", 6, scale=0.05)
+    true = model.layout.to_program(published_values(load_case("case14_ieee")))
+    member = np.arange(len(true)) % totals == np.arange(totals)[:, None]
+    rows = DataRows(matrix=member.astype(float), lower=member @ true - 1e-3, upper=member @ true + 1e-3)
+    target = replace(target, rows=rows)
+    batches = Counting(PowerBatches.of_model(model, NativeEngine(threads=1)))
+    jobs = [partial(release, Method.AUTO, one, target) for one in noisy]
+    found = in_bulk(jobs, backend, batches)
+    assert batches.most >= 6 and batches.solved >= 0.95 * batches.asked
+    for one, job, bulk in zip(noisy, jobs, found, strict=True):
+        alone = job(backend)
+        assert bulk.verified and alone.verified and not rows.hold_at(one)
+        assert rows.hold_at(bulk.d) and target.contains(bulk.cost)
+        assert bulk.delta == pytest.approx(alone.delta, rel=1e-3) and bulk.cost == pytest.approx(alone.cost, rel=1e-4)
 
 
 class Useless:

@@ -26,7 +26,7 @@ _LISTS = ("branch_from", "branch_to", "end_ptr", "end", "load_ptr", "load", "loa
 _OF_SCENARIOS = ("p_min", "p_max", "q_min", "q_max", "cost_1", "cost_2")
 CHECK_STRUCTURES: Declared = {
     "CheckNet": [
-        *((name, _INT) for name in ("n_bus", "n_branch", "n_gen", "n_load", "n_point")),
+        *((name, _INT) for name in ("n_bus", "n_branch", "n_gen", "n_load", "n_point", "n_kept")),
         ("scale", _REAL),
         *((name, _INTS) for name in _LISTS),
         *((name, _REALS) for name in _OF_NETWORK),
@@ -42,6 +42,7 @@ CHECK_STRUCTURES: Declared = {
             (name, _REALS)
             for name in ("cost_low", "cost_high", "weight_p", "weight_q", "least", "delta", "low", "high")
         ),
+        *((name, _REALS) for name in ("kept", "kept_low", "kept_high")),
         ("residuals", "double*"),
     ],
 }
@@ -85,7 +86,7 @@ def check_tasks(
 ) -> Array:
     """(B, 3) residuals of joint tasks, as ``check_scenarios``.
 
-    ``scales`` are (B,) that of the objective and (B, 2) those of the dense rows.
+    ``scales`` are (B,) that of the objective and (B, 2 + K) those of the dense rows.
     """
     xp, there = engine.xp, tasks.low is not None and tasks.high is not None
     kind = PUSH if tasks.delta is not None else CUT if tasks.least is not None else NEAREST
@@ -94,6 +95,7 @@ def check_tasks(
         "row_scale": scales[1],
         "kind": np.full(len(tasks), float(kind)),
         **{name: getattr(tasks, name) for name in ("cost_low", "cost_high", "least", "delta")},
+        **{name: getattr(tasks, name) for name in ("kept", "kept_low", "kept_high")},
         **{name: getattr(tasks, name) if there else None for name in ("low", "high")},
     }
     given: dict[str, Any] = {name: None if array is None else _reals(xp, array) for name, array in numbers.items()}
@@ -158,6 +160,7 @@ class _Tables:
             "n_gen": len(network.grid.gen_bus),
             "n_load": len(network.grid.load_bus),
             "n_point": network.sizes(False)["n_point"],
+            "n_kept": network.kept,
             "scale": network.objective_scale,
         }
 

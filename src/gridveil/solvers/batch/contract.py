@@ -123,6 +123,11 @@ class JointTasks:
     """(B,) Σ weight · demand is at least this."""
     delta: Floats | None = None
     """(B,) of a push: the squared distance allowed."""
+    kept: Floats | None = None
+    """(B, K, 2 D) weights of active, then reactive demands in each total that is kept."""
+    kept_low: Floats | None = None
+    kept_high: Floats | None = None
+    """(B, K) each total lies between these."""
     low: Floats | None = None
     high: Floats | None = None
     """(2 D,) bounds on active, then reactive demands of all tasks."""
@@ -132,6 +137,14 @@ class JointTasks:
         cut = [self.weight_p is None, self.weight_q is None, self.least is None]
         if any(cut) != all(cut) or (self.delta is not None and self.least is not None):
             raise InputError("a joint task has a cut (both weights and the least value), a ball, or neither")
+        totals = [self.kept is None, self.kept_low is None, self.kept_high is None]
+        if any(totals) != all(totals):
+            raise InputError("totals that a joint task keeps have weights, and both bounds")
+
+    @property
+    def n_kept(self) -> int:
+        """K, how many totals each task keeps."""
+        return 0 if self.kept is None else self.kept.shape[1]
 
     def __len__(self) -> int:
         return len(self.target_p)
@@ -151,7 +164,7 @@ class JointPoints(Points):
     demand_q: Floats
     """(B, D) the demands found."""
     row_prices: Floats
-    """(B, 2) of the band, and of the cut or the ball: above minus below."""
+    """(B, 2 + K) of the band, of the cut or the ball, and of totals that are kept: above minus below."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

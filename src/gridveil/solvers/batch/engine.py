@@ -73,7 +73,7 @@ class RawInput:
     warm: Array | None = None
     """(n_point,) one point for all scenarios, or (B, n_point) one for each."""
     rows: Array | None = None
-    """(B, 5) of joint tasks: bounds above and below of both dense rows, and what curves the second in the demands."""
+    """(B, 5 + 2 K) of joint tasks: bounds above and below of every dense row, and what curves the second in the demands."""
     start: Array | None = None
     """(B, 6) attempt, push and barrier parameter for a start that is feasible, and for one that is not."""
     rest: Callable[[], None] | None = None

@@ -12,7 +12,7 @@ from gridveil.core.errors import InputError
 from gridveil.solvers.batch.compiled_check import check_tasks
 from gridveil.solvers.batch.contract import BatchAnswer, JointPoints, JointTasks
 from gridveil.solvers.batch.engine import Array, Engine, RawInput, RunOptions
-from gridveil.solvers.batch.layout import UNBOUNDED, solver_settings
+from gridveil.solvers.batch.layout import JOINT_ROWS, UNBOUNDED, solver_settings
 from gridveil.solvers.batch.lowering import places, read_points
 from gridveil.solvers.batch.network import BatchNetwork, relaxed_bounds
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
@@ -29,17 +29,17 @@ class LoweredTasks:
     objective_scale: Array
     """(B,)"""
     row_scale: Array
-    """(B, 2) with the objective's what answers are read back by."""
+    """(B, 2 + K) with the objective's what answers are read back by."""
 
     local: Array
-    """(B, 5, n) low, high, quadratic, linear of every local variable, and its weight in the second row."""
+    """(B, 5 + K, n) low, high, quadratic, linear of every local variable, and its weights in all rows but the first."""
     rows: Array
-    """(B, 5) see ``RawInput.rows``."""
+    """(B, 5 + 2 K) see ``RawInput.rows``."""
 
     @property
     def has_rows(self) -> NDArray[np.bool_]:
         """(B,) which tasks have any dense row."""
-        there: NDArray[np.bool_] = np.any(np.abs(self.rows[:, :4]) < UNBOUNDED, axis=1)
+        there: NDArray[np.bool_] = np.any(np.abs(self.rows[:, :-1]) < UNBOUNDED, axis=1)
         return there
 
     def some(self, chosen: Any) -> LoweredTasks:
@@ -50,23 +50,33 @@ class LoweredTasks:
 def lower_tasks(network: BatchNetwork, tasks: JointTasks, xp: Any = np) -> LoweredTasks:
     """Lower joint tasks as ``structured.tasks.lower_task`` lowers one; ``xp`` is the array module that the tasks are of."""
     setting = solver_settings()
-    count, n = len(tasks), network.n_local
+    count, n, kept = len(tasks), network.n_local, tasks.n_kept
     n_load = len(network.grid.load_bus)
+    if kept != network.kept:
+        raise InputError(f"this network was lowered for tasks that keep {network.kept} totals, and these keep {kept}")
     there = places(network, xp)
     demand = there.demand
     target = xp.concatenate([tasks.target_p, tasks.target_q], axis=1)
-    table = xp.zeros((count, 5, n))
+    table = xp.zeros((count, network.own_fields, n))
     table[:, :2] = there.bounds
     table[:, 0, demand], table[:, 1, demand] = _deviation_bounds(tasks, target, xp)
-    rows = xp.tile(xp.asarray([UNBOUNDED, -UNBOUNDED, UNBOUNDED, -UNBOUNDED, 0.0]), (count, 1))
-    scale, row_scale = xp.ones(count), xp.ones((count, 2))
+    rows = xp.tile(xp.asarray([UNBOUNDED, -UNBOUNDED] * network.rows + [0.0]), (count, 1))
+    scale, row_scale = xp.ones(count), xp.ones((count, network.rows))
     row_scale[:, 0] = network.objective_scale
     constant = float(network.constants.sum())
     for place, bound in ((0, tasks.cost_high), (1, tasks.cost_low)):
         rows[:, place] = xp.clip((bound - constant) * network.objective_scale, -UNBOUNDED, UNBOUNDED)
+    if tasks.kept is not None:
+        weight = xp.asarray(tasks.kept)
+        by = 1.0 / xp.maximum(xp.abs(weight).max(axis=2), setting["LEAST_WEIGHT"])
+        reached = xp.sum(weight * target[:, None], axis=2)
+        row_scale[:, JOINT_ROWS:] = by
+        table[:, 5:, demand] = weight * by[:, :, None]
+        rows[:, 4:-1:2] = xp.clip((xp.asarray(tasks.kept_high) - reached) * by, -UNBOUNDED, UNBOUNDED)
+        rows[:, 5:-1:2] = xp.clip((xp.asarray(tasks.kept_low) - reached) * by, -UNBOUNDED, UNBOUNDED)
     if tasks.delta is not None:
         row_scale[:, 1] = 0.5 / xp.sqrt(xp.maximum(tasks.delta, setting["LEAST_RADIUS_SQUARED"]))
-        rows[:, 2], rows[:, 4] = tasks.delta * row_scale[:, 1], 2.0 * row_scale[:, 1]
+        rows[:, 2], rows[:, -1] = tasks.delta * row_scale[:, 1], 2.0 * row_scale[:, 1]
         table[:, 3, demand[:n_load]] = -1.0
         return LoweredTasks(local=table, rows=rows, objective_scale=scale, row_scale=row_scale)
     farthest = xp.abs(target).max(axis=1) if n_load else xp.zeros(count)
@@ -75,7 +85,7 @@ def lower_tasks(network: BatchNetwork, tasks: JointTasks, xp: Any = np) -> Lower
     if tasks.weight_p is not None and tasks.weight_q is not None and tasks.least is not None:
         weight = xp.concatenate([tasks.weight_p, tasks.weight_q], axis=1)
         row_scale[:, 1] = 1.0 / xp.maximum(xp.abs(weight).max(axis=1), setting["LEAST_WEIGHT"])
-        table[:, 4, demand] = weight * row_scale[:, 1:]
+        table[:, 4, demand] = weight * row_scale[:, 1:2]
         rows[:, 3] = (tasks.least - xp.sum(weight * target, axis=1)) * row_scale[:, 1]
     return LoweredTasks(local=table, rows=rows, objective_scale=scale, row_scale=row_scale)
 
@@ -157,12 +167,12 @@ class JointSolver:
 def joint_points(
     network: BatchNetwork, tasks: JointTasks, scale: Any, row_scale: Any, raw: Any, xp: Any
 ) -> JointPoints:
-    """Answers to joint tasks (B, n_point), whose scales are those of the objective (B,) and of the dense rows (B, 2)."""
+    """Answers to joint tasks (B, n_point), whose scales are those of the objective (B,) and of the dense rows (B, 2 + K)."""
     plain = read_points(network, raw, xp, scale[:, None])
     n_bus, n, n_load = network.grid.n_bus, network.n_local, len(network.grid.load_bus)
     away = raw[:, 4 * n_bus : 4 * n_bus + n][:, places(network, xp).demand]
-    limit = raw[:, raw.shape[1] - 4 :]
-    prices = xp.stack([limit[:, 0] - limit[:, 1], limit[:, 2] - limit[:, 3]], axis=1)
+    limit = raw[:, raw.shape[1] - 2 * network.rows :]
+    prices = limit[:, ::2] - limit[:, 1::2]
     return JointPoints(
         **{f.name: getattr(plain, f.name) for f in fields(plain)},
         demand_p=xp.asarray(tasks.target_p) + away[:, :n_load],

@@ -25,8 +25,10 @@ SOURCES = (
 )
 N_SCALARS = 76
 """Scalars of a slot: the enumeration and the filter in slot.cuh, which the native library is asked to confirm."""
-MOST_ROWS = 2
-"""Dense rows of a joint task: the cost band, and a ball or a cut."""
+JOINT_ROWS = 2
+"""Dense rows of every joint task: the cost band, and a ball or a cut. Totals that are kept are one more each."""
+MOST_KEPT = 24
+"""Totals that a joint task can keep: rows are eliminated together by one thread, and counted in bits of an integer."""
 UNBOUNDED = 1e300
 """Stands for a bound that does not exist."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from gridveil.core.errors import InputError
 from gridveil.solvers.batch.layout import (
-    MOST_ROWS,
+    JOINT_ROWS,
+    MOST_KEPT,
     N_SCALARS,
     NET_INTS,
     NET_REALS,
@@ -95,6 +96,8 @@ class BatchNetwork:
     constants: Floats
     """(G,) cost of each generator at no output of its segments."""
     objective_scale: float
+    kept: int = 0
+    """Totals of demands that its joint tasks keep."""
 
     @property
     def n_local(self) -> int:
@@ -104,7 +107,23 @@ class BatchNetwork:
     @property
     def rows(self) -> int:
         """Dense rows of its tasks: none if demands are given."""
-        return MOST_ROWS if self.n_local > len(self.segment_gen) + len(self.grid.gen_bus) else 0
+        return JOINT_ROWS + self.kept if self.n_local > len(self.segment_gen) + len(self.grid.gen_bus) else 0
+
+    @property
+    def own_fields(self) -> int:
+        """Numbers that a scenario, or task, brings of each local variable: bounds, share in the objective and in dense rows."""
+        return 3 + self.rows if self.rows else 4
+
+    @property
+    def row_bounds(self) -> int:
+        """Numbers about the dense rows of a task: two bounds each, and the curvature of a ball."""
+        return 2 * self.rows + 1
+
+    def keeping(self, kept: int) -> BatchNetwork:
+        """The same network for joint tasks that keep so many totals."""
+        if not self.rows or kept > MOST_KEPT:
+            raise InputError(f"batches keep at most {MOST_KEPT} totals, in joint tasks")
+        return replace(self, kept=kept)
 
     @cached_property
     def place_of_local(self) -> Ints:
@@ -130,7 +149,7 @@ class BatchNetwork:
         }
         more = {
             "n_scalar": N_SCALARS,
-            "n_own": (5 if self.rows else 4) * n_local if varied else 0,
+            "n_own": self.own_fields * n_local if varied else 0,
             "n_border": self.rows * n_bus,
             "n_row_fields": row_fields(self.rows) if self.rows else 0,
             "n_spare_bus": 0 if lean else n_bus,
@@ -163,6 +182,7 @@ def load_network(path: Path) -> BatchNetwork:
             grid=grid,
             tables=tables,
             objective_scale=float(file["objective_scale"]),
+            kept=int(file["kept"]),
             **{name: file[name] for name in others},
         )
 

@@ -22,7 +22,7 @@ from gridveil.solvers.backend import Answer, Effort, HalfSpace, Start
 from gridveil.solvers.batch.contract import BatchAnswer, JointPoints, JointTasks, Scenarios
 from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.joint import JointSolver, lower_tasks, merged
-from gridveil.solvers.batch.layout import solver_settings
+from gridveil.solvers.batch.layout import MOST_KEPT, solver_settings
 from gridveil.solvers.batch.network import BatchNetwork, lower_network, opf_arrays
 from gridveil.solvers.batch.power_rows import PowerRows
 from gridveil.solvers.batch.settings import JOINT_TOLERANCE
@@ -30,7 +30,7 @@ from gridveil.solvers.batch.solver import BatchSolver
 from gridveil.solvers.batch.starts import StartKind, Starts
 from gridveil.solvers.batch.warm_rows import PointLayout
 from gridveil.solvers.structured.backend import STRUCTURED, own_start, primal_start, warmest
-from gridveil.solvers.structured.problem import COST, MINUS_DEMAND, SQUARED_DISTANCE, WarmStart
+from gridveil.solvers.structured.problem import COST, MINUS_DEMAND, SQUARED_DISTANCE, WarmStart, kept_name
 from gridveil.solvers.structured.settings import INTERIOR
 from gridveil.solvers.structured.solver import StructuredSolver
 
@@ -51,8 +51,13 @@ class Request:
     is_dispatch: bool = False
 
     @property
+    def n_kept(self) -> int:
+        """How many totals it keeps."""
+        return 0 if self.band is None or self.band.rows is None else len(self.band.rows.lower)
+
+    @property
     def kind(self) -> str:
-        """Requests of one kind can share a batch."""
+        """Requests of one kind that keep as many totals can share a batch."""
         if self.is_dispatch:
             return COST
         if self.delta is not None:
@@ -73,9 +78,9 @@ class PowerBatches:
     ) -> None:
         """From a program and its network, lowered for dispatches and, with room at its limits, for joint tasks."""
         self.program = program
-        self._engine, self._joint = engine, JointSolver(joint, engine)
+        self._engine, self._joints = engine, {0: JointSolver(joint, engine)}
         self._dispatch = BatchSolver(dispatches, engine, tolerance=JOINT_TOLERANCE, soften=False, give_up=False)
-        self._layouts = {True: PointLayout(dispatches), False: PointLayout(joint)}
+        self._layouts: dict[BatchNetwork, PointLayout] = {}
         self._solvers: dict[bool, StructuredSolver] = {}
         unbounded = np.all(np.isinf(program.d_lower)) and np.all(np.isinf(program.d_upper))
         self._box: dict[str, Any] = {} if unbounded else {"low": program.d_lower, "high": program.d_upper}
@@ -91,12 +96,23 @@ class PowerBatches:
     @cached_property
     def rows(self) -> PowerRows:
         """The same problems for whole arrays of releases."""
-        return PowerRows(self._dispatch.network, self._joint.network, self._engine, self._box)
+        return PowerRows(self._dispatch.network, self._joint(0).network, self._engine, self._box)
+
+    def _joint(self, kept: int) -> JointSolver:
+        """The solver of joint tasks that keep so many totals."""
+        if kept not in self._joints:
+            self._joints[kept] = JointSolver(self._joints[0].network.keeping(kept), self._engine)
+        return self._joints[kept]
+
+    def _layout(self, network: BatchNetwork) -> PointLayout:
+        if network not in self._layouts:
+            self._layouts[network] = PointLayout(network)
+        return self._layouts[network]
 
     def _solver(self, dispatch: bool) -> StructuredSolver:
         """The structured solver of a network, which turns points of other solvers into starts."""
         if dispatch not in self._solvers:
-            network = (self._dispatch if dispatch else self._joint).network
+            network = (self._dispatch if dispatch else self._joints[0]).network
             self._solvers[dispatch] = StructuredSolver(opf_arrays(vars(network.grid)))
         return self._solvers[dispatch]
 
@@ -105,8 +121,8 @@ class PowerBatches:
         """Whether the kernels have something to try: not from a mere guess, nor after they have had their try."""
         if request.is_dispatch and np.abs(request.data).sum() < 1.0:
             return False  # the tolerance of a dispatch shrinks with such a demand
-        if request.band is not None and request.band.rows is not None:
-            return False  # the kernels have no rows for kept totals
+        if request.n_kept > MOST_KEPT:
+            return False
         if request.start is None:
             return request.effort in {Effort.FULL, Effort.BRIEF}
         return request.effort in {Effort.NEAR, Effort.WARM, Effort.BRIEF}
@@ -114,10 +130,11 @@ class PowerBatches:
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """One answer per request, in their order; requests of a kind are one batch."""
         found: list[Answer | None] = [None] * len(requests)
-        for kind in dict.fromkeys(request.kind for request in requests):
-            chosen = [i for i, request in enumerate(requests) if request.kind == kind]
+        kinds = [(request.kind, request.n_kept) for request in requests]
+        for kind in dict.fromkeys(kinds):
+            chosen = [i for i, one in enumerate(kinds) if one == kind]
             some = [requests[i] for i in chosen]
-            answers = self._dispatched(some) if kind == COST else self._joined(some)
+            answers = self._dispatched(some) if kind[0] == COST else self._joined(some)
             for i, one in zip(chosen, answers, strict=True):
                 found[i] = one
         return [one for one in found if one is not None]
@@ -126,27 +143,30 @@ class PowerBatches:
         demand = np.stack([request.data for request in requests])
         half = demand.shape[1] // 2
         scenarios = Scenarios(demand_p=demand[:, :half], demand_q=demand[:, half:])
-        scale = np.full(len(requests), self._dispatch.network.objective_scale)
+        network = self._dispatch.network
+        scale = np.full(len(requests), network.objective_scale)
         rows = np.tile([1.0, 0.0, 0.0, 0.0], (len(requests), 1))
-        starts = self._starts(requests, demand, scale, np.ones((len(requests), 2)))
+        starts = self._starts(requests, network, demand, scale, np.ones((len(requests), 2)))
         found = self._dispatch.dispatch(scenarios, starts=starts)
-        return self._answers(requests, found, demand, scale, rows, {COST: 0})
+        return self._answers(requests, network, found, demand, scale, rows, {COST: 0})
 
     def _joined(self, requests: list[Request]) -> list[Answer]:
         tasks = self._tasks(requests)
-        lowered = lower_tasks(self._joint.network, tasks)
+        joint = self._joint(tasks.n_kept)
+        lowered = lower_tasks(joint.network, tasks)
         target = np.concatenate([tasks.target_p, tasks.target_q], axis=1)
-        starts = self._starts(requests, target, lowered.objective_scale, lowered.row_scale)
-        found = self._joint.solve_lowered(tasks, lowered, starts)
-        again = self._second_starts(requests, found, starts)
+        starts = self._starts(requests, joint.network, target, lowered.objective_scale, lowered.row_scale)
+        found = joint.solve_lowered(tasks, lowered, starts)
+        again = self._second_starts(requests, joint.network, found, starts)
         if again is not None:
             left, starts = again
-            found = merged(found, self._joint.solve_lowered(tasks.rows(left), lowered.some(left), starts), left)
-        prices = _raw_rows(found) * np.repeat(lowered.row_scale, 2, axis=1) / lowered.objective_scale[:, None]
-        names = {COST: 0} | ({"ball": 2} if tasks.delta is not None else {"cut": 2} if tasks.least is not None else {})
+            found = merged(found, joint.solve_lowered(tasks.rows(left), lowered.some(left), starts), left)
+        prices = _raw_rows(joint.network, found) * np.repeat(lowered.row_scale, 2, axis=1)
+        prices /= lowered.objective_scale[:, None]
+        names = {name: 2 * k for k, name in enumerate(_row_names(requests[0]))}
         if requests[0].band is None:
             names.pop(COST)
-        return self._answers(requests, found, target, lowered.objective_scale, prices, names)
+        return self._answers(requests, joint.network, found, target, lowered.objective_scale, prices, names)
 
     def _tasks(self, requests: list[Request]) -> JointTasks:
         target = np.stack([request.data for request in requests])
@@ -160,6 +180,11 @@ class PowerBatches:
             more = {"weight_p": normal[:, :half], "weight_q": normal[:, half:], "least": offset}
         if requests[0].delta is not None:
             more = {"delta": np.array([request.delta for request in requests], float)}
+        kept = [band.rows for band in bands if band is not None and band.rows is not None]
+        if kept:
+            more |= {"kept": np.stack([rows.matrix for rows in kept])}
+            more |= {"kept_low": np.stack([rows.lower for rows in kept])}
+            more |= {"kept_high": np.stack([rows.upper for rows in kept])}
         return JointTasks(
             target_p=target[:, :half],
             target_q=target[:, half:],
@@ -169,10 +194,12 @@ class PowerBatches:
             **self._box,
         )
 
-    def _starts(self, requests: list[Request], target: _Floats, scale: _Floats, row_scale: _Floats) -> Starts:
+    def _starts(
+        self, requests: list[Request], network: BatchNetwork, target: _Floats, scale: _Floats, row_scale: _Floats
+    ) -> Starts:
         """As ``StructuredBackend`` would begin each: cold, warm where multipliers say something, else near the point."""
-        setting, dispatch = solver_settings(), requests[0].is_dispatch
-        layout, known = self._layouts[dispatch], [self._known(request) for request in requests]
+        setting, layout = solver_settings(), self._layout(network)
+        known = [self._known(request) for request in requests]
         factor = np.array([_conversion(request, warm) for request, warm in zip(requests, known, strict=True)])
         choice = np.empty((len(requests), 6))
         for i, (request, warm) in enumerate(zip(requests, known, strict=True)):
@@ -182,7 +209,7 @@ class PowerBatches:
         point = np.zeros((len(requests), layout.n_point))
         there = [i for i, warm in enumerate(known) if warm is not None]
         warms = [warm for warm in known if warm is not None]
-        names = [COST, "ball" if requests[0].delta is not None else "cut"]
+        names = _row_names(requests[0])
         point[there] = layout.to_raw(warms, target[there], factor[there] * scale[there], row_scale[there], names)
         return Starts(choice, point)
 
@@ -197,7 +224,7 @@ class PowerBatches:
         return warmest(own, last, request.data) or primal_start(self._solver(True), request.start.x, request.data)
 
     def _second_starts(
-        self, requests: list[Request], found: BatchAnswer, starts: Starts
+        self, requests: list[Request], network: BatchNetwork, found: BatchAnswer, starts: Starts
     ) -> tuple[NDArray[np.int64], Starts] | None:
         """Joint tasks that failed and may be tried once more.
 
@@ -217,24 +244,24 @@ class PowerBatches:
             near = StartKind.NEAR if first[i] == float(StartKind.WARM) else StartKind.NEAR_HELD
             one = (float(StartKind.HELD), *choice[row, 1:3]) if cold[i] else (float(near), *_near(requests[i], setting))
             choice[row] = [*one, *one]
-        point = None if starts.point is None else self._layouts[False].without_multipliers(starts.point[left])
+        point = None if starts.point is None else self._layout(network).without_multipliers(starts.point[left])
         return left, Starts(choice, point)
 
     def _answers(
         self,
         requests: list[Request],
+        network: BatchNetwork,
         found: BatchAnswer,
         target: _Floats,
         scale: _Floats,
         rows: _Floats,
         names: dict[str, int],
     ) -> list[Answer]:
-        """Answers with starts that the structured solver can go on from; ``rows`` (B, 4) are multipliers, by ``names``."""
+        """Answers with starts that the structured solver can go on from; ``rows`` (B, 4 + 2 K) are multipliers, by ``names``."""
         points, dispatch = found.points, requests[0].is_dispatch
         if points is None or found.raw is None:
             raise RuntimeError("the points of a batch are missing")
-        layout = self._layouts[dispatch]
-        warms = layout.from_raw(found.raw, target, scale, rows, names, requests[0].objective)
+        warms = self._layout(network).from_raw(found.raw, target, scale, rows, names, requests[0].objective)
         x = np.concatenate([points.va, points.vm, points.pg, points.qg], axis=1)
         demand = (
             np.concatenate([points.demand_p, points.demand_q], axis=1) if isinstance(points, JointPoints) else target
@@ -261,11 +288,17 @@ class PowerBatches:
         ]
 
 
-def _raw_rows(found: BatchAnswer) -> _Floats:
-    """(B, 4) multipliers of the dense rows as the kernels wrote them."""
+def _row_names(request: Request) -> list[str]:
+    """Names of the dense rows in their order, as the structured solver has them; a second row that is not there is a cut."""
+    second = "ball" if request.delta is not None else "cut"
+    return [COST, second, *(kept_name(r) for r in range(request.n_kept))]
+
+
+def _raw_rows(network: BatchNetwork, found: BatchAnswer) -> _Floats:
+    """(B, 4 + 2 K) multipliers of the dense rows as the kernels wrote them."""
     if found.raw is None:
         raise RuntimeError("the points of a batch are missing")
-    return found.raw[:, -4:]
+    return found.raw[:, -2 * network.rows :]
 
 
 def _conversion(request: Request, warm: WarmStart | None) -> float:

@@ -15,10 +15,6 @@ Ints = NDArray[np.int64]
 
 AVAILABLE = 2  # of the enumeration Counter in start.cuh
 EMPTY = 7  # of the enumeration State in slot.cuh
-OWN_FIELDS = 5
-"""Numbers about each local variable of a joint task."""
-ROW_BOUNDS = 5
-"""Numbers about its dense rows."""
 TOLD = ("ended", "status", "iterations", "feasible")
 """What the kernels say of each row in whole numbers, beside each other so that all of it is copied at once."""
 
@@ -60,10 +56,10 @@ class StreamArrays:
         given = RawInput(
             demand_p=xp.zeros((rows, n_load)),
             demand_q=xp.zeros((rows, n_load)),
-            local=xp.zeros((rows, OWN_FIELDS, network.n_local)) if joint else None,
+            local=xp.zeros((rows, network.own_fields, network.n_local)) if joint else None,
             outage=None,
             warm=xp.zeros((rows, n_point)),
-            rows=xp.zeros((rows, ROW_BOUNDS)) if joint else None,
+            rows=xp.zeros((rows, network.row_bounds)) if joint else None,
             start=xp.zeros((rows, 6)),
         )
         told = xp.zeros((len(TOLD), rows), xp.int32)

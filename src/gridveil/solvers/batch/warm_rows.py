@@ -39,7 +39,7 @@ class PointLayout:
     ) -> Floats:
         """Points for tasks with these targets (B, 2 D); multipliers times ``scale`` (B,), which is zero for none.
 
-        ``names`` are those of the two dense rows, ``row_scale`` (B, 2) their scales.
+        ``names`` are those of the dense rows, ``row_scale`` (B, 2 + K) their scales.
         """
         count, n_bus, n = len(warms), self._n_bus, self._n
         factor = scale[:, None]
@@ -60,7 +60,7 @@ class PointLayout:
         raw[:, begin : begin + len(self._limit_of)] = limit * factor
         if self._rows:
             pairs = [[warm.rows.get(name, (0.0, 0.0)) for name in names] for warm in warms]
-            raw[:, -4:] = (np.array(pairs) * (factor / row_scale)[:, :, None]).reshape(count, 4)
+            raw[:, -2 * self._rows :] = (np.array(pairs) * (factor / row_scale)[:, :, None]).reshape(count, -1)
         return raw
 
     def without_multipliers(self, raw: Floats) -> Floats:
@@ -74,7 +74,7 @@ class PointLayout:
     def from_raw(
         self, raw: Floats, target: Floats, scale: Floats, rows: Floats, names: dict[str, int], objective: str
     ) -> list[WarmStart]:
-        """Starts of the structured solver; ``rows`` (B, 4) are multipliers in units of the objective, at ``names``."""
+        """Starts of the structured solver; ``rows`` (B, 4 + 2 K) are multipliers in units of the objective, at ``names``."""
         count, n_bus, n = len(raw), self._n_bus, self._n
         by_scale = 1.0 / scale[:, None]
         bus = raw[:, : 4 * n_bus].reshape(count, n_bus, 4)

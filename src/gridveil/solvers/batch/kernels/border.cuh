@@ -21,6 +21,16 @@ FN void fill_border(const Net& n, double* w, int lane, double shift) {
       for (int e = 0; e < 4; e++) AT(n.o_border, 4 * (r * n.n_bus + i) + e) = e < 2 ? 0.0 : column[r][e - 2];
   }
 }
+// Two columns at a time: a lane holds its part of all that go together.
+FN void substitute_border(const Net& n, double* w, int lane, bool on) {
+  for (int r = 0; r + 1 < ROWS; r += 2) {
+    substitute_forward<2>(n, w, lane, n.o_border + 4 * r * n.n_bus, on);
+    substitute_backward<2>(n, w, lane, n.o_border + 4 * r * n.n_bus, on);
+  }
+  if (ROWS % 2 == 0) return;
+  substitute_forward<1>(n, w, lane, n.o_border + 4 * (ROWS - 1) * n.n_bus, on);
+  substitute_backward<1>(n, w, lane, n.o_border + 4 * (ROWS - 1) * n.n_bus, on);
+}
 FN void schur_sums(const Net& n, const double* w, int lane, double shift, double sum[ROWS][ROWS]) {
   for (int i = lane; i < n.n_bus; i += LANES)
     for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
@@ -37,13 +47,13 @@ FN void schur_sums(const Net& n, const double* w, int lane, double shift, double
 }
 // The inverse of the Schur complement, and the inertia of the whole.
 FN void invert_schur(const Net& n, double* w, double sum[ROWS][ROWS]) {
-  double d[10] = {1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0};
+  double d[ROWS * (ROWS + 1) / 2];
   for (int r = 0; r < ROWS; r++)
     for (int q = 0; q <= r; q++) {
       double own = q == r ? row_softness(n, w, r) : 0.0;
       d[r * (r + 1) / 2 + q] = -own - 0.5 * (sum[r][q] + sum[q][r]);
     }
-  int found = invert_with_pivots(d);
+  int found = invert_with_pivots<ROWS>(d);
   for (int r = 0; r < ROWS; r++)
     for (int q = 0; q < ROWS; q++) {
       int low = r < q ? r : q, high = r < q ? q : r;
@@ -57,8 +67,7 @@ FN void phase_border(const Net& n, double* w, int lane) {
   double shift = SCALAR(SHIFT), sum[ROWS][ROWS] = {{0.0}};
   if (on) fill_border(n, w, lane, shift);
   lanes_meet();
-  substitute_forward<ROWS>(n, w, lane, n.o_border, on);
-  substitute_backward<ROWS>(n, w, lane, n.o_border, on);
+  substitute_border(n, w, lane, on);
   if (on) schur_sums(n, w, lane, shift, sum);
   for (int r = 0; r < ROWS; r++)
     for (int q = 0; q < ROWS; q++) sum[r][q] = lanes_sum(sum[r][q]);

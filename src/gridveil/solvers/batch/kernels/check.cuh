@@ -102,9 +102,17 @@ HERE Seen see_end(const CheckNet& n, const CheckBatch& b, const Point& p, long l
 HERE double of_task(const CheckBatch& b, const double* number, long long row) { return number[row * b.task_step]; }
 // (price of cost, price of cut or ball) of a task.
 HERE Complex row_prices(const CheckNet& n, const CheckBatch& b, const Point& p, long long row) {
-  const double* limit = p.at + n.n_point - 4;
-  const double* scale = b.row_scale + 2 * row;
+  const double* limit = p.at + n.n_point - 2 * (2 + n.n_kept);
+  const double* scale = b.row_scale + (2 + n.n_kept) * row;
   return {(limit[0] - limit[1]) * scale[0] / p.scale, (limit[2] - limit[3]) * scale[1] / p.scale};
+}
+// Price of a total that is kept, and the weight of a demand in it.
+HERE double kept_price(const CheckNet& n, const CheckBatch& b, const Point& p, long long row, int r) {
+  const double* limit = p.at + n.n_point - 2 * (n.n_kept - r);
+  return (limit[0] - limit[1]) * b.row_scale[(2 + n.n_kept) * row + 2 + r] / p.scale;
+}
+HERE double kept_weight(const CheckNet& n, const CheckBatch& b, long long row, int r, int d) {
+  return b.kept[(row * n.n_kept + r) * 2 * n.n_load + d];
 }
 HERE double demand_of(const CheckNet& n, const CheckBatch& b, const Point& p, long long row, int d) {
   double given = d < n.n_load ? b.demand_p[row * b.demand_step + d] : b.demand_q[row * b.demand_step + d - n.n_load];
@@ -185,6 +193,7 @@ HERE void check_demand(const CheckNet& n, const CheckBatch& b, const Point& p, l
     f.reached += weight * demand;
     raise(f.steepest, size(weight));
   }
+  for (int r = 0; r < n.n_kept; r++) gradient += kept_price(n, b, p, row, r) * kept_weight(n, b, row, r, d);
   f.distance += away * away;
   double low = b.low ? b.low[d] : -2.0 * LARGE, high = b.high ? b.high[d] : 2.0 * LARGE;
   if (b.low) raise(f.primal, larger(demand - high, low - demand));
@@ -194,6 +203,16 @@ HERE void check_dense_row(Found& f, double value, double low, double high, doubl
   raise(f.primal, (low - value) / measure);
   raise(f.primal, (value - high) / measure);
   raise(f.product, size(multiplier * bounded(multiplier > 0.0 ? high - value : value - low)));
+}
+HERE void check_kept(const CheckNet& n, const CheckBatch& b, const Point& p, long long row, int r, Found& f) {
+  double total = 0.0, steepest = LEAST_WEIGHT;
+  for (int d = 0; d < 2 * n.n_load; d++) {
+    double weight = kept_weight(n, b, row, r, d);
+    total += weight * demand_of(n, b, p, row, d);
+    steepest = larger(steepest, size(weight));
+  }
+  long long at = row * n.n_kept + r;
+  check_dense_row(f, total, b.kept_low[at], b.kept_high[at], steepest, kept_price(n, b, p, row, r));
 }
 
 // What is left when all lanes have added up what they found.
@@ -227,6 +246,7 @@ HERE Found look_at(const CheckNet& n, const CheckBatch& b, long long row, int la
   for (int i = lane; i < n.n_bus; i += LANES) check_bus(n, b, p, row, i, f);
   for (int g = lane; g < n.n_gen; g += LANES) check_generator(n, b, p, row, g, of_rows.re, f);
   for (int d = lane; b.kind && d < 2 * n.n_load; d += LANES) check_demand(n, b, p, row, d, of_rows.im, f);
+  for (int r = lane; r < n.n_kept; r += LANES) check_kept(n, b, p, row, r, f);
   return f;
 }
 

@@ -4,28 +4,28 @@
 
 // Inverse by sweeps with Bunch and Parlett's pivots, for blocks whose leading pivots are too small; the number of negative
 // eigenvalues, or -1 if singular. d: lower triangle by rows.
-FN_APART int invert_with_pivots(double* d) {
-  double m[4][4];
-  for (int r = 0; r < 4; r++)
+template <int N> FN_APART int invert_with_pivots(double* d) {
+  double m[N][N];
+  for (int r = 0; r < N; r++)
     for (int c = 0; c <= r; c++) m[r][c] = m[c][r] = d[r * (r + 1) / 2 + c];
   int negative = 0, swept = 0;
-  while (swept != 15) {
+  while (swept != (1 << N) - 1) {
     double diagonal = -1.0, off = -1.0;
     int p = 0, q = 0, r = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < N; i++) {
       if (swept >> i & 1) continue;
       if (absolute(m[i][i]) > diagonal) { diagonal = absolute(m[i][i]); p = i; }
-      for (int j = i + 1; j < 4; j++)
+      for (int j = i + 1; j < N; j++)
         if (!(swept >> j & 1) && absolute(m[i][j]) > off) { off = absolute(m[i][j]); q = i; r = j; }
     }
     if (!(most_of(diagonal, off) > 0.0)) return -1;
     if (diagonal >= BUNCH_PARLETT * off) {
       negative += m[p][p] < 0.0;
       double inv = 1.0 / m[p][p];
-      for (int i = 0; i < 4; i++)
-        for (int j = i; i != p && j < 4; j++)
+      for (int i = 0; i < N; i++)
+        for (int j = i; i != p && j < N; j++)
           if (j != p) { m[i][j] -= m[i][p] * inv * m[j][p]; m[j][i] = m[i][j]; }
-      for (int i = 0; i < 4; i++)
+      for (int i = 0; i < N; i++)
         if (i != p) { m[i][p] *= inv; m[p][i] = m[i][p]; }
       m[p][p] = -inv;
       swept |= 1 << p;
@@ -33,17 +33,17 @@ FN_APART int invert_with_pivots(double* d) {
     }
     double det = m[q][q] * m[r][r] - m[q][r] * m[q][r], a = m[r][r] / det, b = -m[q][r] / det, c = m[q][q] / det;
     negative += 1;
-    double x[4], y[4];
-    for (int i = 0; i < 4; i++) { x[i] = m[i][q] * a + m[i][r] * b; y[i] = m[i][q] * b + m[i][r] * c; }
-    for (int i = 0; i < 4; i++)
-      for (int j = i; i != q && i != r && j < 4; j++)
+    double x[N], y[N];
+    for (int i = 0; i < N; i++) { x[i] = m[i][q] * a + m[i][r] * b; y[i] = m[i][q] * b + m[i][r] * c; }
+    for (int i = 0; i < N; i++)
+      for (int j = i; i != q && i != r && j < N; j++)
         if (j != q && j != r) { m[i][j] -= x[i] * m[j][q] + y[i] * m[j][r]; m[j][i] = m[i][j]; }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < N; i++)
       if (i != q && i != r) { m[i][q] = m[q][i] = x[i]; m[i][r] = m[r][i] = y[i]; }
     m[q][q] = -a; m[q][r] = m[r][q] = -b; m[r][r] = -c;
     swept |= 1 << q | 1 << r;
   }
-  for (int r = 0; r < 4; r++)
+  for (int r = 0; r < N; r++)
     for (int c = 0; c <= r; c++) d[r * (r + 1) / 2 + c] = -m[r][c];
   return negative;
 }
@@ -58,7 +58,7 @@ FN int invert_block(double* m) {
   if (!(growth < MOST_GROWTH && absolute(d3) > 0.0 && is_number(d3) && is_number(l32 + l31 + l21))) {
     double t[10];
     for (int i = 0; i < 10; i++) t[i] = m[i];
-    int found = invert_with_pivots(t);
+    int found = invert_with_pivots<4>(t);
     for (int i = 0; i < 10; i++) m[i] = t[i];
     return found;
   }

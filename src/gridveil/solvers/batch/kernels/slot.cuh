@@ -70,7 +70,8 @@ FN Outages outages(const Net& n, const double* w) {
 FN bool is_out(const Outages& o, int branch) { return branch == o.first || branch == o.second; }
 
 // A dense row: a separable function of all local variables with a bound above (0) and below (1). The first is the cost of
-// generation; the second is curved in the demands (a ball) or linear in them (a cut).
+// generation; the second is curved in the demands (a ball) or linear in them (a cut); those that follow are linear in the demands
+// (totals that are kept).
 enum RowField {
   ROW_ON, ROW_VALUE, ROW_BOUND, ROW_EXISTS = ROW_BOUND + 2, ROW_SLACK = ROW_EXISTS + 2, ROW_LIMIT = ROW_SLACK + 2,
   ROW_DS = ROW_LIMIT + 2, ROW_DL = ROW_DS + 4, ROW_SURPLUS = ROW_DL + 4, ROW_RHO = ROW_SURPLUS + 2, ROW_SCHUR = ROW_RHO + 2,
@@ -89,7 +90,7 @@ struct Local {
   int row;
   bool is_free, has_low, has_high;
 };
-#define OWN_SIZE (ROWS > 0 ? 5 : 4)
+#define OWN_SIZE (ROWS > 0 ? 3 + ROWS : 4)
 FN Local local_at(const Net& n, const double* w, int k) {
   Local v;
   v.sign = 1.0;
@@ -99,7 +100,11 @@ FN Local local_at(const Net& n, const double* w, int k) {
   v.low = AT(n.o_own, k); v.high = AT(n.o_own, n.n_local + k);
   v.quadratic = AT(n.o_own, 2 * n.n_local + k); v.linear = AT(n.o_own, 3 * n.n_local + k);
   v.row_quadratic[0] = constant(n.local + 4 * k + 2); v.row_linear[0] = constant(n.local + 4 * k + 3);
-  v.row_quadratic[1] = v.sign < 0.0 ? ROW_CURVATURE : 0.0; v.row_linear[1] = AT(n.o_own, 4 * n.n_local + k);
+#pragma unroll
+  for (int r = 1; r < ROWS; r++) {
+    v.row_quadratic[r] = r == 1 && v.sign < 0.0 ? ROW_CURVATURE : 0.0;
+    v.row_linear[r] = AT(n.o_own, (3 + r) * n.n_local + k);
+  }
   v.curvature = v.quadratic; v.slope = v.linear;
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
