@@ -78,6 +78,7 @@ release-check: $(STAMP)
 lock: pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header \
 		--allow-unsafe --extra app --extra study --extra cases --extra exact --extra cluster --extra docs --extra dev --output-file requirements.lock pyproject.toml
+	sed -i "s/^nvidia-cuda-nvrtc==.*/& ; sys_platform == 'linux'/" requirements.lock  # pip-compile drops the marker
 	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header \
 		--allow-unsafe --constraint requirements.lock --extra bench --output-file requirements-bench.lock pyproject.toml
 

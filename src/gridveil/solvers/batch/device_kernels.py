@@ -14,6 +14,7 @@ from gridveil.solvers.batch.row_kernels import Operation, row_source
 WARP = 32
 BLOCK = 128
 LEAST_CAPABILITY = 70
+OPTIONS = ("--std=c++17",)
 BOUNDED = ("ASSEMBLE", "FACTOR", "SOLVE", "RECOVER", "OTHER")
 BOUNDS = (2, 3, 4, 4, 4)
 """Blocks per multiprocessor that the kernels of each group are compiled for: more blocks leave fewer registers."""
@@ -45,20 +46,38 @@ def block_size(lanes: int) -> int:
     return BLOCK if lanes <= WARP else lanes
 
 
+def solver_program(lanes: int, bounds: tuple[int, ...] = BOUNDS, rows: int = 0, each_phase: bool = False) -> str:
+    """The program of the kernels that solve, as ``kernels_for`` compiles it."""
+    blocks = {**dict(zip(BOUNDED, bounds, strict=True)), "ROUNDS": RESIDENT // block_size(lanes)}
+    least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in blocks.items())
+    defined = "#define EACH_PHASE\n" if each_phase else ""
+    return f"#define LANES {lanes}\n#define BLOCK {block_size(lanes)}\n{defined}{least}\n{kernel_source(rows)}"
+
+
+def check_program() -> str:
+    """That of the independent check, a block for each answer."""
+    return f"#define LANES {BLOCK}\n{check_source()}"
+
+
+def row_program() -> str:
+    """That of the operations on rows of releases, a block for each row."""
+    return f"#define LANES {BLOCK}\n{row_source()}"
+
+
+def _compiled(program: str) -> Any:
+    import cupy
+
+    return cupy.RawModule(code=program, options=OPTIONS, backend="nvrtc")
+
+
 @cache
 def kernels_for(lanes: int, bounds: tuple[int, ...], rows: int = 0, each_phase: bool = False) -> dict[str, Any]:
     """The kernels by name, for so many lanes per slot and dense rows; and "lanes" themselves.
 
     Where slots go through rounds on their own, there is one kernel for all; with ``each_phase`` those of the phases as well.
     """
-    import cupy
-
     phases = each_phase or lanes < WARP
-    blocks = {**dict(zip(BOUNDED, bounds, strict=True)), "ROUNDS": RESIDENT // block_size(lanes)}
-    least = "\n".join(f"#define BLOCKS_{name} {count}" for name, count in blocks.items())
-    defined = "#define EACH_PHASE\n" if each_phase else ""
-    source = f"#define LANES {lanes}\n#define BLOCK {block_size(lanes)}\n{defined}{least}\n{kernel_source(rows)}"
-    module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
+    module = _compiled(solver_program(lanes, bounds, rows, each_phase))
     of_a_round = (*dict.fromkeys(ROUND), *(BORDERED.values() if rows else ())) if phases else ()
     names = ("init", *of_a_round, *(("rounds",) if lanes >= WARP else ()), "move_slots", "take_slots", "latch")
     return {name: module.get_function(name) for name in names} | {"lanes": lanes}
@@ -66,20 +85,14 @@ def kernels_for(lanes: int, bounds: tuple[int, ...], rows: int = 0, each_phase: 
 
 @cache
 def check_kernel() -> Any:
-    """The independent check, a block for each answer."""
-    import cupy
-
-    source = f"#define LANES {BLOCK}\n{check_source()}"
-    return cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc").get_function("check_rows")
+    """The independent check."""
+    return _compiled(check_program()).get_function("check_rows")
 
 
 @cache
 def row_kernels() -> dict[int, Any]:
-    """The operations on rows of releases, a block for each row."""
-    import cupy
-
-    source = f"#define LANES {BLOCK}\n{row_source()}"
-    module = cupy.RawModule(code=source, options=("--std=c++17",), backend="nvrtc")
+    """The operations on rows of releases."""
+    module = _compiled(row_program())
     return {one.value: module.get_function(f"rows_{one.name.lower()}") for one in Operation}
 
 
