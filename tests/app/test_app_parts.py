@@ -180,13 +180,12 @@ def test_a_new_simulation_stops_the_running_one():
 def test_a_cancelled_simulation_stops_in_the_middle_of_a_release(monkeypatch):
     begun = threading.Event()
 
-    def endless(base: object, settings: object) -> Iterator[None]:
+    def endless(base: object, settings: object, batch: object, *, alone: object) -> Iterator[None]:
         begun.set()
-        while True:
+        while base is not None:
             check_time()
             time.sleep(0.001)
-            if base is None:
-                yield
+        yield
 
     monkeypatch.setattr("gridveil.app.work.preview", endless)
     simulator = Simulator()

@@ -14,6 +14,7 @@ from gridveil.app.data_folder import DataFolder, StoredRelease
 from gridveil.app.form import STATED, site_choices
 from gridveil.app.request import ReleaseRequest
 from gridveil.app.work import ReleaseJob, Releases, Simulation, Simulator
+from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
 from gridveil.privacy.ledger import Ledger
 from gridveil.sectors.registry import describe_case
@@ -46,9 +47,11 @@ class Loaded:
 class OpenPage:
     """One open page: its inputs, what is shown, and what its buttons do."""
 
-    def __init__(self, data: DataFolder, releases: Releases, inputs: Inputs, session: Session) -> None:
+    def __init__(
+        self, data: DataFolder, releases: Releases, batch: BatchEngine, inputs: Inputs, session: Session
+    ) -> None:
         self.data, self.releases, self.input, self.session = data, releases, inputs, session
-        self.simulator = Simulator()
+        self.simulator = Simulator(batch)
         self.loaded: reactive.Value[Loaded | None] = reactive.Value(None)
         self.trouble: reactive.Value[str] = reactive.Value("")
         self.simulation: reactive.Value[Simulation | None] = reactive.Value(None)

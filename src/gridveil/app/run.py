@@ -23,6 +23,7 @@ from gridveil.app.form import page
 from gridveil.app.request import ReleaseRequest
 from gridveil.app.server import make_server
 from gridveil.app.work import Releases
+from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
 
 STATIC = Path(__file__).parent / "static"
@@ -30,8 +31,8 @@ EVERY_ADDRESS = "0.0.0.0"
 BUG = "This part of the page could not be made; the terminal has no more to say, as messages may hold true demands."
 
 
-def build(data: DataFolder) -> ASGIApp:
-    """The application without its guard."""
+def build(data: DataFolder, batch: BatchEngine) -> ASGIApp:
+    """The application without its guard; ``batch`` is the engine of simulated releases that advance together."""
 
     def fresh_page(request: Request) -> Tag:
         asked = ReleaseRequest.of({"source": "", **data.remembered()})
@@ -41,7 +42,7 @@ def build(data: DataFolder) -> ASGIApp:
             )  # α is proposed for each case
         return page(data, asked)
 
-    shiny = App(fresh_page, make_server(data, Releases(data)), static_assets={"/assets": STATIC})
+    shiny = App(fresh_page, make_server(data, Releases(data), batch), static_assets={"/assets": STATIC})
     shiny.sanitize_errors, shiny.sanitize_error_msg = True, BUG
     files = ReleaseFiles(data)
 
@@ -54,14 +55,14 @@ def build(data: DataFolder) -> ASGIApp:
     return application
 
 
-def serve(data: DataFolder, *, port: int, in_container: bool, ready: Callable[[str], None]) -> None:
+def serve(data: DataFolder, batch: BatchEngine, *, port: int, in_container: bool, ready: Callable[[str], None]) -> None:
     """Serve until it is stopped; ``ready`` gets the link when the port is open. No request is logged: links hold the token."""
     if in_container and not port:
         raise InputError(
             "in a container the port has to be published, so state it: app --port 8321, run with --publish 127.0.0.1:8321:8321"
         )
     listener = _listener(EVERY_ADDRESS if in_container else HOST, port)
-    guarded = Access(build(data), listener.getsockname()[1])
+    guarded = Access(build(data, batch), listener.getsockname()[1])
     config = uvicorn.Config(guarded, log_level="error", access_log=False, server_header=False, ws_max_size=2**20)
     ready(guarded.url)
     uvicorn.Server(config).run(sockets=[listener])

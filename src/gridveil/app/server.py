@@ -15,19 +15,19 @@ from gridveil.app.data_folder import DataFolder
 from gridveil.app.form import NEW_DRAW, site_choices, source_choices
 from gridveil.app.open_page import Loaded, OpenPage
 from gridveil.app.request import ReleaseRequest
-from gridveil.app.simulation_view import attacker_view, simulation_view
+from gridveil.app.simulation_view import attacker_view, simulation_view, simulation_words
 from gridveil.app.work import Releases, Simulation, words_of
+from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
-from gridveil.study.preview import QUICK_RUNS
 
 SIMULATING = {"private", "simulate"}
 
 
-def make_server(data: DataFolder, releases: Releases) -> Callable[[Inputs, Outputs, Session], None]:
+def make_server(data: DataFolder, releases: Releases, batch: BatchEngine) -> Callable[[Inputs, Outputs, Session], None]:
     """The server function of Shiny, called once for each page."""
 
     def server(input: Inputs, output: Outputs, session: Session) -> None:
-        page = OpenPage(data, releases, input, session)
+        page = OpenPage(data, releases, batch, input, session)
         for connect in (_case, _promise, _simulation, _release, _publish):
             connect(page)
         page.start()
@@ -170,21 +170,19 @@ def _simulation(page: OpenPage) -> None:
         current = page.simulation()
         if current is None:
             return ui.tags.p("Choose a network first.")
-        if current.trouble:
-            return ui.tags.p(sentence(current.trouble), class_="trouble", role="alert")
+        trouble = ui.tags.p(sentence(current.trouble), class_="trouble", role="alert") if current.trouble else None
         runs = list(current.runs)
         if current.base is None or not runs:
-            return ui.tags.p("Simulating …")
-        return simulation_view(current.base, current.settings, runs)
+            return trouble or ui.tags.p("Simulating …")
+        return ui.TagList(trouble, simulation_view(current.base, current.settings, runs, current.quick))
 
     @render.text
     def simulation_state() -> str:
         count, done = page.seen()
-        if page.simulation() is None:
+        current = page.simulation()
+        if current is None or current.trouble:
             return ""
-        if done:
-            return f"Simulation complete: {count} releases."
-        return "Simulating …" if count < QUICK_RUNS else "Simulating whole releases …"
+        return simulation_words(current.settings, count, current.quick, done=done)
 
 
 def _release(page: OpenPage) -> None:

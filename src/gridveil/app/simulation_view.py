@@ -19,7 +19,7 @@ from gridveil.report.promise import DISTANCES, Odds
 from gridveil.report.style import QUIET, Role
 from gridveil.report.svg import Chart, Scale, span
 from gridveil.service.settings import ReleaseSettings
-from gridveil.study.preview import QUICK_RUNS, PreviewBase, PreviewRun
+from gridveil.study.preview import QUICK_RUNS, PreviewBase, PreviewRun, whole_runs
 
 Floats = NDArray[np.float64]
 
@@ -29,14 +29,29 @@ LOW, HIGH = 0.1, 0.9
 ENOUGH = 4  # whole releases for a middle worth a sentence
 
 
-def simulation_view(base: PreviewBase, settings: ReleaseSettings, runs: Sequence[PreviewRun]) -> Any:
-    """Everything below the sliders."""
+def simulation_words(settings: ReleaseSettings, count: int, expected: int, *, done: bool) -> str:
+    """How far a simulation is, by the number of its runs; ``expected`` quick ones come in all."""
+    more = expected - QUICK_RUNS
+    if done:
+        return f"Simulation complete: {count} releases."
+    if QUICK_RUNS <= count < QUICK_RUNS + whole_runs(settings):
+        return "Simulating whole releases …"
+    together = more > 0 and count >= QUICK_RUNS
+    return f"Simulating {more} more releases; those that take longest come last …" if together else "Simulating …"
+
+
+def simulation_view(base: PreviewBase, settings: ReleaseSettings, runs: Sequence[PreviewRun], expected: int) -> Any:
+    """Everything below the sliders; ``expected`` quick runs come in all."""
     quick, whole = [run for run in runs if not run.whole], [run for run in runs if run.whole]
+    first = runs[: QUICK_RUNS + len(whole)]  # hundreds of dots would hide the band that all quick runs keep to
+    which = (
+        "each simulated release" if len(first) == len(runs) else f"each of the first {len(first)} simulated releases"
+    )
     return ui.TagList(
         ui.tags.p(answer(quick, whole), class_="answer"),
-        facts(_numbers(base, settings, quick, whole)),
+        facts(_numbers(quick, whole, expected)),
         ui.tags.div(
-            _figure(_cost_chart(base, settings, runs), "Optimal cost of each simulated release against its band."),
+            _figure(_cost_chart(base, settings, first), f"Optimal cost of {which} against its band."),
             _figure(_distance_chart(quick), "How far demands move: the noise alone, and after the repair."),
             _figure(_zone_chart(base, quick), "Totals of the largest zones: middle and the range of 8 in 10 releases."),
             class_="figures",
@@ -44,12 +59,16 @@ def simulation_view(base: PreviewBase, settings: ReleaseSettings, runs: Sequence
         _failures(quick, whole),
         ui.tags.h3("What an attacker could learn"),
         attacker_view(base.case.field, settings, quick),
-        ui.tags.p(
-            f"Demands {base.words}. The first {QUICK_RUNS} releases take the cost target for known; the others find it as a "
-            "release does.",
-            class_="quiet",
-        ),
+        ui.tags.p(f"Demands {base.words}. {_known_targets(settings, expected)}", class_="quiet"),
     )
+
+
+def _known_targets(settings: ReleaseSettings, expected: int) -> str:
+    if not whole_runs(settings):
+        return "All releases take the cost target for known."
+    last = f" and the last {expected - QUICK_RUNS}" if expected > QUICK_RUNS else ""
+    known = f"The first {QUICK_RUNS} releases{last} take the cost target for known"
+    return f"{known}; the others find it as a release does."
 
 
 def answer(runs: Sequence[PreviewRun], whole: Sequence[PreviewRun]) -> str:
@@ -131,12 +150,10 @@ def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) 
     )
 
 
-def _numbers(
-    base: PreviewBase, settings: ReleaseSettings, quick: Sequence[PreviewRun], whole: Sequence[PreviewRun]
-) -> list[tuple[str, str]]:
+def _numbers(quick: Sequence[PreviewRun], whole: Sequence[PreviewRun], expected: int) -> list[tuple[str, str]]:
     failed = sum(not run.verified for run in quick)
     shown = [
-        ("Simulated releases", f"{len(quick)} of {QUICK_RUNS}"),
+        ("Simulated releases", f"{len(quick)} of {expected}"),
         ("Failures", f"{failed} ({percent(failed / len(quick))})" if quick else "–"),
         (
             "Change of the cost" + (f", target found ({len(whole)})" if whole else ", target known"),

@@ -1,6 +1,7 @@
 """Work beside the page: simulations that a moved slider cancels, and releases that go on when the page is closed.
 
-Each runs in a thread of its own; solves take turns, so that a solver never serves two of them at once.
+Each runs in a thread of its own; solves take turns, so that a solver never serves two of them at once. Simulated releases that
+advance together have an engine of their own, and nobody waits for them.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ import shutil
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import gridveil
 from gridveil.app.data_folder import DataFolder, StoredRelease
 from gridveil.app.request import ReleaseRequest
+from gridveil.core.choices import BatchEngine
 from gridveil.core.deadline import stoppable
 from gridveil.core.errors import GridveilError, InputError
+from gridveil.core.threads import Turns
 from gridveil.privacy import ledger_disk as disk
 from gridveil.privacy.curator import Curator
 from gridveil.privacy.ledger import Ledger
@@ -35,10 +38,20 @@ from gridveil.service.release import refuse_share_of_nothing, refuse_undeclared_
 from gridveil.service.release_folder import Listener, Pages, release_to_folder
 from gridveil.service.reuse import kept_promise, load_draw
 from gridveil.service.settings import ReleaseSettings
-from gridveil.study.preview import PreviewBase, PreviewRun, preview, preview_base
+from gridveil.solvers.batch.backends import engine_for
+from gridveil.solvers.batch.device_kernels import missing_gpu
+from gridveil.study.preview import QUICK_RUNS, PreviewBase, PreviewRun, preview, preview_base, quick_runs
 
 PACKAGE = Path(gridveil.__file__).parent
-SOLVING = threading.Lock()
+SOLVING = Turns()
+
+
+def engine_of_simulations(named: BatchEngine | None) -> BatchEngine:
+    """The engine that is named, AUTO resolved; what it lacks is an InputError. By default a GPU, or none where there is no GPU."""
+    if named is None:
+        return BatchEngine.GPU if missing_gpu() is None else BatchEngine.STRUCTURED
+    engine = engine_for(named)
+    return BatchEngine.STRUCTURED if engine is None else BatchEngine(engine.name)
 
 
 def words_of(error: Exception) -> str:
@@ -60,6 +73,8 @@ class Simulation:
     settings: ReleaseSettings
     runs: list[PreviewRun] = field(default_factory=list)
     base: PreviewBase | None = None
+    quick: int = QUICK_RUNS
+    """How many quick runs there will be."""
     done: bool = False
     trouble: str = ""
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -68,7 +83,9 @@ class Simulation:
 class Simulator:
     """Runs one simulation at a time on one public case; the made-up demands are kept while case and bounds stay."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: BatchEngine = BatchEngine.STRUCTURED) -> None:
+        """``batch`` is the engine of the many releases that advance together."""
+        self._batch = batch
         self._base: tuple[tuple[int, str], PreviewBase] | None = None
         self._current: Simulation | None = None
 
@@ -80,7 +97,7 @@ class Simulator:
         return simulation
 
     def cancel(self) -> None:
-        """Stop after the release that is being simulated."""
+        """Stop in the middle of what is being simulated."""
         if self._current is not None:
             self._current.cancelled.set()
 
@@ -89,14 +106,14 @@ class Simulator:
             with SOLVING:
                 if simulation.cancelled.is_set():
                     return
-                simulation.base = self._base_of(public, simulation.settings)
-            runs, stop = preview(simulation.base, simulation.settings), simulation.cancelled
-            while not stop.is_set():
-                with SOLVING, stoppable(stop):
-                    found = next(runs, None)
-                if found is None or stop.is_set():
-                    break
-                simulation.runs.append(found)
+                base = self._base_of(public, simulation.settings)
+            simulation.quick = quick_runs(base, simulation.settings, self._batch)
+            simulation.base, stop = base, simulation.cancelled
+            with closing(preview(base, simulation.settings, self._batch, alone=SOLVING)) as runs, stoppable(stop):
+                for found in runs:
+                    if stop.is_set():
+                        break
+                    simulation.runs.append(found)
         except Exception as error:
             if not simulation.cancelled.is_set():  # work that is stopped says that its time is over
                 simulation.trouble = words_of(error)

@@ -32,6 +32,7 @@ from gridveil.sectors.model import Model
 from gridveil.solvers.backend import Answer, Backend, Effort, HalfSpace, Start, usual_effort
 from gridveil.solvers.batch.backends import engine_for
 from gridveil.solvers.batch.engine import Engine
+from gridveil.solvers.batch.network import lower_network
 from gridveil.solvers.batch.power import PowerBatches, Request
 
 Vector = NDArray[np.float64]
@@ -232,6 +233,17 @@ def run_all(
             yield index, outcome_of(partial(job, backend))
         else:
             hand_over(index)
+
+
+def batches_know(model: Model) -> bool:
+    """Whether batches know a network, by any engine. It is lowered to find out, so ask once."""
+    if model.arrays is None:
+        return False
+    try:
+        lower_network(model.arrays(0.0), joint=True)  # refuses all that is refused for dispatches, and more
+    except InputError:
+        return False
+    return True
 
 
 def _own_stream(engine: Engine) -> AbstractContextManager[Any]:

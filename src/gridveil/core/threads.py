@@ -1,11 +1,14 @@
-"""Two pieces of work at once, in one process: worth it where both spend their time in compiled code that holds no lock."""
+"""Two pieces of work at once, in one process: worth it where both spend their time in compiled code that holds no lock.
+
+And a lock for threads that do not work at once.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from contextvars import copy_context
-from threading import Thread
+from threading import Condition, Thread
 from typing import Generic, TypeVar
 
 First = TypeVar("First")
@@ -56,6 +59,30 @@ def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tu
     finally:
         begun.wait()
     return begun.answer(), found
+
+
+class Turns:
+    """A lock that threads get in the order in which they ask; a threading.Lock mostly goes to whoever has just let it go."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._asked = self._ended = 0
+
+    def __enter__(self) -> None:
+        with self._changed:
+            mine = self._asked
+            self._asked += 1
+            while self._ended != mine:
+                self._changed.wait()
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._ended += 1
+            self._changed.notify_all()
+
+    def locked(self) -> bool:
+        """Whether a thread has it, or waits for it."""
+        return self._asked > self._ended
 
 
 def all_cores() -> int:

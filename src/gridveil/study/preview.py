@@ -1,24 +1,29 @@
-"""A preview of a release: many releases of demands made up from the public network, one after another.
+"""A preview of a release: many releases of demands made up from the public network.
 
-Quick runs come first: simulated noise, and a cost target that is known. Whole releases follow where the target itself is
-uncertain: the exact mechanism, the cost target as the settings ask for it, and its repair. Nothing here has seen a secret.
+Quick runs come first, one after another: simulated noise, and a cost target that is known. Whole releases follow where the target
+itself is uncertain: the exact mechanism, the cost target as the settings ask for it, and its repair. Where an engine of batches is
+chosen, and rows know network and method, many more quick runs advance together at the end. Nothing here has seen a secret.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridveil.bilevel.bulk import batches_know, run_all
 from gridveil.bilevel.methods import method_named
+from gridveil.bilevel.together.releases import USUAL
 from gridveil.core.band import CostTarget
-from gridveil.core.choices import CostTargetMode, DemandBounds
-from gridveil.core.deadline import time_limit, usual_time_limit
+from gridveil.core.choices import BatchEngine, CostTargetMode, DemandBounds
+from gridveil.core.deadline import check_time, time_limit, usual_time_limit
 from gridveil.core.errors import NoReleaseError
 from gridveil.core.methods import Solver
 from gridveil.core.quantity import parse_distance
@@ -30,11 +35,13 @@ from gridveil.service.draw import cost_share
 from gridveil.service.prepare import Prepared, PublicCase, prepare
 from gridveil.service.settings import ReleaseSettings
 from gridveil.service.simulated import SimulatedRelease, made_up_case, simulated_releases
+from gridveil.solvers.backend import Backend
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 QUICK_RUNS, WHOLE_RUNS = 50, 10
+MANY_RUNS = 500  # quick runs that advance together, after these
 MOST_ZONES = 8
 
 
@@ -80,12 +87,17 @@ class PreviewBase:
         place = rank[members]
         return [str(names[k]) for k in order[:MOST_ZONES]], np.where(place < MOST_ZONES, place, -1)
 
+    @cached_property
+    def batches_know(self) -> bool:
+        """Whether releases of the network can advance together. Kept: every move of a slider asks before its first run."""
+        return batches_know(self.prepared.model)
+
     @property
     def _values(self) -> NDArray[Any]:
         return published_values(self.case)
 
-    def run_quickly(self, settings: ReleaseSettings, seed: int) -> PreviewRun:
-        """Simulated noise, and a band around the known cost."""
+    def run_quickly(self, settings: ReleaseSettings, seed: int, backend: Backend | None = None) -> PreviewRun:
+        """Simulated noise, and a band around the known cost; by the backend of one release among many, where that is given."""
         public, model = self.prepared.public, self.prepared.model
         share = float(1 - cost_share(self.prepared, settings))
         alpha = float(parse_distance(settings.alpha, public.field))
@@ -93,7 +105,7 @@ class PreviewBase:
         noisy = simulate_laplace(self.case.values, epsilon=epsilon, alpha=alpha, seed=seed)
         with time_limit(settings.time_limit or usual_time_limit(sector_of(public.network).size(public.network))):
             found = method_named(settings.method)(
-                self.prepared.backend, model.layout.to_program(noisy.values), self._band(settings)
+                backend or self.prepared.backend, model.layout.to_program(noisy.values), self._band(settings)
             )
         released = model.layout.to_sites(found.d, noisy.values) if found.verified and found.d is not None else None
         curator = Curator(self.case)
@@ -150,12 +162,61 @@ def preview_base(
     return PreviewBase(prepared=prepared, case=case, words=words, cost=answer.cost)
 
 
-def preview(base: PreviewBase, settings: ReleaseSettings) -> Iterator[PreviewRun]:
-    """Simulate releases, one at a time; whoever reads them may stop at any of them."""
-    for seed in range(1, QUICK_RUNS + 1):
-        yield base.run_quickly(settings, seed)
-    if settings.target.mode in (CostTargetMode.PRIVATE, CostTargetMode.DERIVED):
-        yield from map(base.whole, simulated_releases(base.prepared, settings, runs=WHOLE_RUNS))
+def quick_runs(base: PreviewBase, settings: ReleaseSettings, batch: BatchEngine) -> int:
+    """How many quick runs a preview has in all: nobody waits for hundreds of them where they would come one by one.
+
+    ``batch`` is an engine that is there.
+    """
+    chosen = batch is not BatchEngine.STRUCTURED and settings.method in USUAL and not settings.secrets
+    return QUICK_RUNS + (MANY_RUNS if chosen and base.batches_know else 0)
+
+
+def whole_runs(settings: ReleaseSettings) -> int:
+    """How many whole releases a preview has: none where the cost target is certain."""
+    return WHOLE_RUNS if settings.target.mode in (CostTargetMode.PRIVATE, CostTargetMode.DERIVED) else 0
+
+
+def preview(
+    base: PreviewBase,
+    settings: ReleaseSettings,
+    batch: BatchEngine = BatchEngine.STRUCTURED,
+    *,
+    alone: AbstractContextManager[Any] | None = None,
+) -> Generator[PreviewRun, None, None]:
+    """Simulate releases; whoever reads them may stop at any of them.
+
+    ``batch`` is the engine of those that advance together. ``alone`` is held while the solver of single releases is at work, and
+    not while releases advance together.
+    """
+    alone = alone or nullcontext()
+    quick = map(partial(base.run_quickly, settings), range(1, QUICK_RUNS + 1))
+    runs = whole_runs(settings)
+    whole = map(base.whole, simulated_releases(base.prepared, settings, runs=runs)) if runs else iter(())
+    yield from _one_by_one(chain(quick, whole), alone)
+    if quick_runs(base, settings, batch) > QUICK_RUNS:
+        yield from _together(base, settings, batch, alone)
+
+
+def _together(
+    base: PreviewBase, settings: ReleaseSettings, batch: BatchEngine, alone: AbstractContextManager[Any]
+) -> Iterator[PreviewRun]:
+    """Quick runs that advance together; those that leave their batch come one by one, with the time limit of a single run."""
+    seeds = range(QUICK_RUNS + 1, QUICK_RUNS + MANY_RUNS + 1)
+    jobs = [partial(base.run_quickly, settings, seed) for seed in seeds]
+    left: list[int] = []
+    check_time()  # whole releases that are stopped end without an error
+    for _, outcome in run_all(jobs, base.prepared.backend, base.prepared.model, batch, hand_over=left.append):
+        yield outcome.get()
+    yield from _one_by_one(map(partial(base.run_quickly, settings), [seeds[place] for place in sorted(left)]), alone)
+
+
+def _one_by_one(runs: Iterator[PreviewRun], alone: AbstractContextManager[Any]) -> Iterator[PreviewRun]:
+    while True:
+        with alone:
+            found = next(runs, None)
+        if found is None:
+            return
+        yield found
 
 
 def _zones_of_sites(network: Network) -> list[str]:
