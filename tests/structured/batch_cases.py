@@ -33,8 +33,8 @@ def network_of(name: str) -> tuple[OpfArrays, BatchNetwork, np.ndarray, np.ndarr
     return arrays, lower_network(arrays), *halves(case)
 
 
-def batch_solver(network: BatchNetwork, **options) -> BatchSolver:
-    return BatchSolver(network, NativeEngine(threads=1), **{"tolerance": 1e-7, **options})
+def batch_solver(network: BatchNetwork, by_bus: bool = False, **options) -> BatchSolver:
+    return BatchSolver(network, NativeEngine(threads=1, by_bus=by_bus), **{"tolerance": 1e-7, **options})
 
 
 def shaken(name: str, count: int, spread: float = 0.1, **more) -> Scenarios:

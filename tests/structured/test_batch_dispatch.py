@@ -48,6 +48,9 @@ UNKNOWN = {
 }  # fmt: skip
 
 
+BOTH_FORMS = pytest.mark.parametrize("by_bus", [False, True], ids=["in vectors", "by bus"])
+
+
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_the_kernels_do_not_know_is_refused_by_name(name, load_text):
     arrays = structured_arrays(load_text(family(name).text()).network)
@@ -82,10 +85,11 @@ def test_every_feature_at_once(curve, load_text):
     assert found.cost == pytest.approx(costs_one_by_one(arrays, scenarios), rel=1e-7)
 
 
+@BOTH_FORMS
 @pytest.mark.parametrize("name", ["case3_lmbd", "case14_ieee", "case60_c", "case118_ieee__api", "case300_ieee"])
-def test_published_optimum(name):
+def test_published_optimum(name, by_bus):
     _, network, p, q = network_of(name)
-    found = batch_solver(network).dispatch(Scenarios(demand_p=p[None], demand_q=q[None]))
+    found = batch_solver(network, by_bus=by_bus).dispatch(Scenarios(demand_p=p[None], demand_q=q[None]))
     assert found.converged.all()
     assert found.cost[0] == pytest.approx(pglib_baseline()[name][2], rel=1e-4)
 
@@ -98,12 +102,13 @@ def test_hundreds_of_scenarios_cost_what_the_structured_solver_says():
     assert found.cost == pytest.approx(costs_one_by_one(arrays, scenarios), rel=1e-7)
 
 
+@BOTH_FORMS
 @pytest.mark.parametrize("name", ["case5_pjm", "case24_ieee_rts", "case57_ieee"])
-def test_the_kernels_take_the_structured_solvers_path(name):
+def test_the_kernels_take_the_structured_solvers_path(name, by_bus):
     """The same iterations, scenario by scenario: a wrong second-order correction changes all of case5's, none six of case24's."""
     arrays, network, _, _ = network_of(name)
     scenarios = shaken(name, 60, spread=0.15)
-    found = batch_solver(network).dispatch(scenarios, keep=False)
+    found = batch_solver(network, by_bus=by_bus).dispatch(scenarios, keep=False)
     solver = StructuredSolver(arrays)
     expected = [
         solver.solve(Dispatch(demand_p=p, demand_q=q), thorough=False).iterations
@@ -120,14 +125,15 @@ class Lean(NativeEngine):
         return True
 
 
+@BOTH_FORMS
 @pytest.mark.parametrize("name, factor", [("case5_pjm", 1.0), ("case24_ieee_rts", 1.0), ("case57_ieee", 1.05)])
-def test_lean_slots_end_where_full_ones_do(name, factor):
+def test_lean_slots_end_where_full_ones_do(name, factor, by_bus):
     """Demands of case57 that nobody can serve fail in both."""
     _, network, _, _ = network_of(name)
     scenarios = shaken(name, 60, spread=0.15)
     scenarios = replace(scenarios, demand_p=factor * scenarios.demand_p, demand_q=factor * scenarios.demand_q)
     found = BatchSolver(network, Lean(threads=1), tolerance=1e-7).dispatch(scenarios)
-    expected = batch_solver(network).dispatch(scenarios)
+    expected = batch_solver(network, by_bus=by_bus).dispatch(scenarios)
     assert np.array_equal(found.converged, expected.converged) and (factor > 1.0) == bool(np.any(~found.converged))
     both = found.converged
     assert found.cost[both] == pytest.approx(expected.cost[both], rel=1e-7)
@@ -153,8 +159,9 @@ def without_generator(arrays, generator: int):
     )
 
 
+@BOTH_FORMS
 @pytest.mark.parametrize("curve", ["quadratic", "pieces"])
-def test_an_outage_is_the_network_without_that_element(curve, load_text):
+def test_an_outage_is_the_network_without_that_element(curve, load_text, by_bus):
     """One branch, one of three parallel branches that share a block, a transformer; one generator; both at once."""
     case = load_text(feature_net(5, curve=curve).text())
     arrays = structured_arrays(case.network)
@@ -164,7 +171,7 @@ def test_an_outage_is_the_network_without_that_element(curve, load_text):
     scenarios = Scenarios(
         demand_p=np.tile(0.8 * p, (7, 1)), demand_q=np.tile(0.8 * q, (7, 1)), branch_out=branch_out, gen_out=gen_out
     )
-    found = batch_solver(lower_network(arrays)).dispatch(scenarios)
+    found = batch_solver(lower_network(arrays), by_bus=by_bus).dispatch(scenarios)
     assert found.converged.all()
     for s in range(7):
         changed = arrays if branch_out[s, 0] < 0 else without_branch(arrays, branch_out[s, 0])
@@ -180,7 +187,8 @@ def _of_outputs(name: str, values):
     return np.concatenate([values, np.zeros(len(values))]) if name.startswith("cost") else values
 
 
-def test_two_outages_and_own_costs_and_limits():
+@BOTH_FORMS
+def test_two_outages_and_own_costs_and_limits(by_bus):
     arrays, network, p, q = network_of("case14_ieee")
     generator = np.random.default_rng(4)
     shape = (5, n_gen := len(arrays.gen_bus))
@@ -193,7 +201,7 @@ def test_two_outages_and_own_costs_and_limits():
     own["q_max"][2, 0] = arrays.q_min[0]  # bounds that meet leave a constant
     out = np.array([[3, 12]] * 5)
     scenarios = Scenarios(demand_p=np.tile(p, (5, 1)), demand_q=np.tile(q, (5, 1)), branch_out=out, **own)
-    found = batch_solver(network).dispatch(scenarios)
+    found = batch_solver(network, by_bus=by_bus).dispatch(scenarios)
     assert found.converged.all()
     for s in range(5):
         changed = without_branch(without_branch(arrays, 12), 3)
@@ -244,17 +252,41 @@ def test_rows_do_not_depend_on_threads_or_on_each_other():
     assert np.array_equal(one.cost[7:12], some.cost) and np.array_equal(one.points.price_q[7:12], some.points.price_q)
 
 
-@pytest.mark.parametrize("lanes, team, split", [(3, 3, 1), (4, 2, 1), (8, 4, 4), (8, 8, 4)])
-def test_lanes_that_share_a_scenario_find_what_one_finds(lanes, team, split):
-    """As threads of a warp do on a GPU, or a block of warps: levels, sums, decisions and, if split, blocks are then shared."""
+FORMS = [
+    {"by_bus": True},
+    *(
+        {"lanes": lanes, "team": team, "split": split}
+        for lanes, team, split in ((3, 3, 1), (4, 2, 1), (8, 4, 4), (8, 8, 4))
+    ),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_forms_of_a_gpu_find_what_a_processor_finds(form):
+    """A processor evaluates branches in vectors, each once; elsewhere every bus evaluates its own.
+
+    Lanes share a scenario as threads of a warp do, or a block of warps: levels, sums, decisions and, if split, blocks.
+    """
     _, network, _, _ = network_of("case300_ieee")
     scenarios = shaken("case300_ieee", 3, branch_out=np.array([[-1], [30], [-1]]))
     alone = BatchSolver(network, NativeEngine(threads=1)).dispatch(scenarios)
-    shared = BatchSolver(network, NativeEngine(threads=1, lanes=lanes, team=team, split=split)).dispatch(scenarios)
+    shared = BatchSolver(network, NativeEngine(threads=1, **form)).dispatch(scenarios)
     assert np.array_equal(alone.status, shared.status) and np.array_equal(alone.iterations, shared.iterations)
     solved = alone.converged
     assert solved.any()
     assert shared.cost[solved] == pytest.approx(alone.cost[solved], rel=1e-9)
+
+
+def test_short_vectors_find_what_long_ones_find(monkeypatch):
+    """A processor without AVX-512 has four numbers in a vector; 411 branches fill neither four nor eight evenly."""
+    _, network, _, _ = network_of("case300_ieee")
+    scenarios = shaken("case300_ieee", 3, branch_out=np.array([[-1], [30], [-1]]))
+    usual = BatchSolver(network, NativeEngine(threads=1)).dispatch(scenarios)
+    monkeypatch.setattr(engine_native, "FLAGS", (*engine_native.FLAGS, "-mno-avx512f"))
+    monkeypatch.setattr(engine_native, "_library", engine_native._library.__wrapped__)
+    short = BatchSolver(network, NativeEngine(threads=1)).dispatch(scenarios)
+    assert np.array_equal(usual.status, short.status) and np.array_equal(usual.iterations, short.iterations)
+    assert short.cost[usual.converged] == pytest.approx(usual.cost[usual.converged], rel=1e-9)
 
 
 def test_from_the_optimum_for_usual_demands_fewer_iterations_lead_to_the_same_optima():

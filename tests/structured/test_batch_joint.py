@@ -106,11 +106,12 @@ def test_tasks_end_where_the_structured_solver_does(name, kind):
     assert np.all(found.residuals[some] <= 1e-5)
 
 
+@pytest.mark.parametrize("by_bus", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_kernels_take_the_structured_solvers_path(kind):
+def test_the_kernels_take_the_structured_solvers_path(kind, by_bus):
     """Iteration by iteration: without refinement, or with a wrong border, most tasks of case118 end later or never."""
     arrays, tasks, single = made_tasks("case118_ieee", kind, 4)
-    found = joint_solver(arrays, tasks.n_kept).solve(tasks)
+    found = joint_solver(arrays, tasks.n_kept, by_bus=by_bus).solve(tasks)
     solver = StructuredSolver(arrays)
     expected = [solver.solve(task, thorough=False).iterations for task in single]
     assert found.converged.all()

@@ -64,20 +64,29 @@ class NativeEngine:
     state_bytes = 256 << 20
     """Larger batches are no quicker here, and nobody sees a result before all of a batch have theirs."""
 
-    def __init__(self, threads: int | None = None, *, lanes: int = 1, team: int | None = None, split: int = 1) -> None:
+    def __init__(
+        self,
+        threads: int | None = None,
+        *,
+        lanes: int = 1,
+        team: int | None = None,
+        split: int = 1,
+        by_bus: bool = False,
+    ) -> None:
         """``lanes`` threads share a scenario, in teams, and ``split`` of them a block, as on a GPU.
 
-        That is slow: it is for tests of what only happens there.
+        With ``by_bus`` one lane evaluates the branches of each bus, as on a GPU, rather than all branches in vectors. All of
+        that is slow: it is for tests of what only happens there.
         """
         missing = missing_compiler()
         if missing:
             raise InputError(missing)
         self._threads = threads or all_cores()
-        self._shared = (lanes, team or lanes, split)
+        self._form = (lanes, team or lanes, split, lanes == 1 and not by_bus)
 
     def _library(self, rows: int = 0) -> ctypes.CDLL:
         """The kernels for tasks with so many dense rows."""
-        return _library(self._shared, rows)
+        return _library(self._form, rows)
 
     def send(self, *arrays: Array) -> tuple[list[Array], None]:
         """The arrays themselves."""
@@ -203,9 +212,9 @@ def _confirm(asked: Any, expected: list[int]) -> None:
 
 
 @cache
-def _library(shared: tuple[int, int, int], rows: int) -> ctypes.CDLL:
-    lanes, team, split = shared
-    lines = (f"#define LANES {lanes}", f"#define TEAM {team}", f"#define SPLIT {split}", kernel_source(rows))
+def _library(form: tuple[int, int, int, bool], rows: int) -> ctypes.CDLL:
+    defined = zip(("LANES", "TEAM", "SPLIT", "WIDE"), map(int, form), strict=True)
+    lines = [*(f"#define {name} {value}" for name, value in defined), kernel_source(rows)]
     library = ctypes.CDLL(str(_built("\n".join(lines))))
     sizes = [structure_type(name).itemsize for name in ("Net", "Batch", "Work")]
     _confirm(library.gridveil_sizes, [*sizes, N_SCALARS, row_fields(rows)])

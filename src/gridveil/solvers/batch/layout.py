@@ -14,13 +14,16 @@ SOURCES = (
     "platform.cuh",
     "slot.cuh",
     "rows.cuh",
+    "wide.cuh",
     "start.cuh",
     "assemble.cuh",
+    "blocks.cuh",
     "factor.cuh",
     "border.cuh",
     "direction.cuh",
     "refine.cuh",
     "search.cuh",
+    "branches.cuh",
     "entry.cuh",
 )
 N_SCALARS = 76
@@ -68,9 +71,9 @@ STEP_OFFSETS: dict[str, _Length] = {
     "dl": ((1, "n_limit"),),
 }
 """Arrays of a step, which a slot holds twice unless it is lean."""
-NET_INTS = ("end_ptr", "end", "by_ends", "local_ptr", "local_row", "local_sign", "branch_flag", "bus_flag", "fixed",
-            "load_ptr", "load", "level_ptr", "column", "plain", "off_ptr", "off", "source_ptr", "source", "in_ptr", "in",
-            "col_ptr", "row")  # fmt: skip
+NET_INTS = ("end_ptr", "end", "by_ends", "local_ptr", "local_row", "local_sign", "branch_end", "branch_flag", "bus_flag",
+            "fixed", "load_ptr", "load", "level_ptr", "column", "plain", "off_ptr", "off", "source_ptr", "source", "in_ptr",
+            "in", "col_ptr", "row")  # fmt: skip
 NET_REALS = ("branch", "bus", "start", "local")
 SIZES = ("n_bus", "n_branch", "n_local", "n_load", "n_block", "n_levels", "n_limit", "n_point", "n_step", "n_slot")
 STRUCTURES: dict[str, list[tuple[str, str]]] = {

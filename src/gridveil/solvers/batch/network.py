@@ -305,7 +305,10 @@ def _line_constants(arrays: OpfArrays) -> Floats:
 
 
 def _branch_tables(ordered: Any, active: NDArray[np.bool_], start: Floats) -> dict[str, Any]:
-    """Branch and bus constants, and the branch ends of each bus: (branch·2 + is to, far bus, block·2 + is first)."""
+    """Branch and bus constants, the ends of each branch (from, to, block·2 + is first), and the branch ends of each bus.
+
+    These are (branch·2 + is to, far bus, block·2 + is first).
+    """
     data = ordered.data
     n_bus, n_branch = len(data.v_low), len(data.branch_from)
     first = np.zeros(n_branch, bool)
@@ -336,6 +339,7 @@ def _branch_tables(ordered: Any, active: NDArray[np.bool_], start: Floats) -> di
         "end": ends[order].reshape(-1),
         "end_ptr": np.searchsorted(owner[order], np.arange(n_bus + 1)),
         "by_ends": np.argsort(-np.bincount(owner, minlength=n_bus), kind="stable"),
+        "branch_end": np.stack([data.branch_from, data.branch_to, 2 * data.branch_block + first], axis=1).reshape(-1),
         "branch": constants.reshape(-1),
         "branch_flag": (of_branch * np.array([[1], [2], [4], [8]])).sum(axis=0),
         "bus_flag": (of_bus * np.array([[1], [2]])).sum(axis=0),

@@ -2,13 +2,15 @@
 // and the barrier parameter. Nothing of a branch is stored: every phase computes its flows anew, which is cheaper to do
 // than to fetch.
 
-struct Hessian { double aa, af, at, ff, ft, tt; };
-FN void branch_hessian(const double* c, double vf, double vt, const Branch& b, const Limits& m, double pi, double qi,
-                       double pj, double qj, Hessian& h) {
-  double tf = 2.0 * C(13) * m.l[0], tt = 2.0 * C(13) * m.l[1], kf = m.k[0], kt = m.k[1];
-  double w0 = pi + tf * b.pf, w1 = qi + tf * b.qf, w2 = pj + tt * b.pt, w3 = qj + tt * b.qt;
-  double a = w0 * C(1) + w1 * C(4) + w2 * C(7) + w3 * C(10), s = w0 * C(2) + w1 * C(5) + w2 * C(8) + w3 * C(11);
-  double e = a * b.cs + s * b.sn, o = s * b.cs - a * b.sn;
+template <class T> struct HessianOf { T aa, af, at, ff, ft, tt; };
+using Hessian = HessianOf<double>;
+template <class K, class T>
+FN void branch_hessian(const K& c, T vf, T vt, const BranchOf<T>& b, const LimitsOf<T>& m, T pi, T qi, T pj, T qj,
+                       HessianOf<T>& h) {
+  T tf = 2.0 * C(13) * m.l[0], tt = 2.0 * C(13) * m.l[1], kf = m.k[0], kt = m.k[1];
+  T w0 = pi + tf * b.pf, w1 = qi + tf * b.qf, w2 = pj + tt * b.pt, w3 = qj + tt * b.qt;
+  T a = w0 * C(1) + w1 * C(4) + w2 * C(7) + w3 * C(10), s = w0 * C(2) + w1 * C(5) + w2 * C(8) + w3 * C(11);
+  T e = a * b.cs + s * b.sn, o = s * b.cs - a * b.sn;
   h.aa = -vf * vt * e + tf * (b.pfa * b.pfa + b.qfa * b.qfa) + tt * (b.pta * b.pta + b.qta * b.qta) + kf * b.lfa * b.lfa +
          kt * b.lta * b.lta + m.k[2] + m.k[3];
   h.af = vt * o + tf * (b.pfa * b.pff + b.qfa * b.qff) + tt * (b.pta * b.ptf + b.qta * b.qtf) + kf * b.lfa * b.lff +
@@ -21,6 +23,37 @@ FN void branch_hessian(const double* c, double vf, double vt, const Branch& b, c
          kt * b.ltf * b.ltt;
   h.tt = 2.0 * (w2 * C(6) + w3 * C(9)) + tf * (b.pft * b.pft + b.qft * b.qft) + tt * (b.ptt * b.ptt + b.qtt * b.qtt) +
          kf * b.lft * b.lft + kt * b.ltt * b.ltt;
+}
+
+// What a branch adds to the rows θ and v of the bus at one of its ends: gradient of the Lagrangian (g), what the limits add on the
+// right (f), and how that grows with the products aimed at (a); its flow into the bus; entries of the diagonal block.
+template <class T> struct ShareOf { T g0, g1, f0, f1, a0, a1, p, q, d00, d10, d11, d20, d21, d30, d31; };
+using Share = ShareOf<double>;
+template <class T> struct SlopesOf { T ga, fa, ja, ff, ft, jf, jt; };
+template <class T> FN void at_from(const BranchOf<T>& b, const LimitsOf<T>& l, const HessianOf<T>& h, const SlopesOf<T>& s, T pi,
+                                   T qi, T pj, T qj, ShareOf<T>& e) {
+  e.g0 += s.ga; e.f0 += s.fa; e.a0 += s.ja;
+  e.g1 += pi * b.pff + qi * b.qff + pj * b.ptf + qj * b.qtf + l.l[0] * b.lff + l.l[1] * b.ltf;
+  e.f1 += s.ff * b.lff + s.ft * b.ltf; e.a1 += s.jf * b.lff + s.jt * b.ltf;
+  e.p += b.pf; e.q += b.qf;
+  e.d00 += h.aa; e.d10 += h.af; e.d11 += h.ff; e.d20 += b.pfa; e.d21 += b.pff; e.d30 += b.qfa; e.d31 += b.qff;
+}
+template <class T> FN void at_to(const BranchOf<T>& b, const LimitsOf<T>& l, const HessianOf<T>& h, const SlopesOf<T>& s, T pi,
+                                 T qi, T pj, T qj, ShareOf<T>& e) {
+  e.g0 -= s.ga; e.f0 -= s.fa; e.a0 -= s.ja;
+  e.g1 += pi * b.pft + qi * b.qft + pj * b.ptt + qj * b.qtt + l.l[0] * b.lft + l.l[1] * b.ltt;
+  e.f1 += s.ff * b.lft + s.ft * b.ltt; e.a1 += s.jf * b.lft + s.jt * b.ltt;
+  e.p += b.pt; e.q += b.qt;
+  e.d00 += h.aa; e.d10 -= h.at; e.d11 += h.tt; e.d20 -= b.pta; e.d21 += b.ptt; e.d30 -= b.qta; e.d31 += b.qtt;
+}
+// j: stiffness over multiplier of the four limits, 0 for those that do not exist.
+template <class T>
+FN void branch_slopes(const BranchOf<T>& b, const LimitsOf<T>& l, const T* j, T pi, T qi, T pj, T qj, SlopesOf<T>& s) {
+  s.ga = pi * b.pfa + qi * b.qfa + pj * b.pta + qj * b.qta + l.l[0] * b.lfa + l.l[1] * b.lta + l.l[2] - l.l[3];
+  s.ff = l.k[0] * b.hf; s.ft = l.k[1] * b.ht;
+  s.fa = s.ff * b.lfa + s.ft * b.lta + l.k[2] * b.hu - l.k[3] * b.hl;
+  s.jf = j[0]; s.jt = j[1];
+  s.ja = j[0] * b.lfa + j[1] * b.lta + j[2] - j[3];
 }
 
 struct Error {
@@ -46,7 +79,7 @@ FN void lanes_join(Error& m) {
 FN void store_block(double* t, bool first, bool plain, const double* e) {
   // e: the twelve entries in rows θ and v of the earlier bus, then the first two of its price rows; the rest is zero, which
   // nobody reads in a plain block.
-#if SPLIT > 1
+#if SPLIT > 1 || WIDE
   double all[16] = {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], e[9], 0.0, 0.0, e[10], e[11], 0.0, 0.0};
   if (first) { store_run<16>(t, 0, all); return; }
 #endif
@@ -60,6 +93,22 @@ FN void store_block(double* t, bool first, bool plain, const double* e) {
   }
 }
 
+FN void fix_block(int fixed, int far_fixed, double* block) {
+  if (fixed & 1) block[0] = block[4] = block[8] = block[10] = 0.0;
+  if (fixed & 2) block[1] = block[5] = block[9] = block[11] = 0.0;
+  if (far_fixed & 1) block[0] = block[1] = block[2] = block[3] = 0.0;
+  if (far_fixed & 2) block[4] = block[5] = block[6] = block[7] = 0.0;
+}
+#if WIDE
+FN void add_shares(int i, Share& t) {
+  const Share& s = of_buses<Share>(i)[i];
+  t.g0 += s.g0; t.g1 += s.g1; t.f0 += s.f0; t.f1 += s.f1; t.a0 += s.a0; t.a1 += s.a1; t.p += s.p; t.q += s.q;
+  t.d00 += s.d00; t.d10 += s.d10; t.d11 += s.d11; t.d20 += s.d20; t.d21 += s.d21; t.d30 += s.d30; t.d31 += s.d31;
+}
+#else
+FN void add_shares(int i, Share& t) {}
+#endif
+
 FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& out, int i, double shift, bool softened,
                      Error& m) {
   int i_bus = i, fixed = constant(n.fixed + i), flags = constant(n.bus_flag + i), at = 4 * n.n_branch + 2 * i;
@@ -67,20 +116,19 @@ FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& 
   load_run<4>(w, n.o_point + 4 * i, own);
   double va = own[0], v = own[1], pp = own[2], pq = own[3];
   m.highest = most_of(m.highest, most_of(absolute(pp), absolute(pq)));
-  double bp = AT(n.o_draw, 2 * i) + V(0) * v * v, bq = AT(n.o_draw, 2 * i + 1) + V(1) * v * v;
   double curvature = 2.0 * (V(0) * pp + V(1) * pq);
-  double d00 = 0.0, d10 = 0.0, d11 = curvature, d20 = 0.0, d21 = 2.0 * V(0) * v, d30 = 0.0, d31 = 2.0 * V(1) * v;
-  // Gradient of the Lagrangian (g), what the limits add on the right (f), and how that grows with the products aimed at (a).
-  double g0 = 0.0, g1 = curvature * v, f0 = 0.0, f1 = 0.0, a0 = 0.0, a1 = 0.0, u2 = 0.0, u3 = 0.0;
+  double u2 = 0.0, u3 = 0.0;
+  Share t = {0.0, curvature * v, 0.0, 0.0, 0.0, 0.0, AT(n.o_draw, 2 * i) + V(0) * v * v,
+                       AT(n.o_draw, 2 * i + 1) + V(1) * v * v, 0.0, 0.0, curvature, 0.0, 2.0 * V(0) * v, 0.0, 2.0 * V(1) * v};
   {
     double l = AT(n.o_limit, at), l2 = AT(n.o_limit, at + 1), s = AT(n.o_slack, at), s2 = AT(n.o_slack, at + 1);
     double h = v - V(2), h2 = V(3) - v, k = capped(l, s, soft[at * WIDTH] * V(4));
     double k2 = capped(l2, s2, soft[(at + 1) * WIDTH] * V(4));
-    g1 += l - l2; d11 += k + k2; f1 += k * h - k2 * h2;
-    if (flags & 1) { add_product(m, l * s); add_residual(m, h + s); a1 += k * inverse(l); }
-    if (flags & 2) { add_product(m, l2 * s2); add_residual(m, h2 + s2); a1 -= k2 * inverse(l2); }
+    t.g1 += l - l2; t.d11 += k + k2; t.f1 += k * h - k2 * h2;
+    if (flags & 1) { add_product(m, l * s); add_residual(m, h + s); t.a1 += k * inverse(l); }
+    if (flags & 2) { add_product(m, l2 * s2); add_residual(m, h2 + s2); t.a1 -= k2 * inverse(l2); }
   }
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (is_out(out, e.branch)) {
       double nothing[12] = {0.0};
@@ -100,40 +148,26 @@ FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& 
     evaluate_branch(c, vf, vt, angle, b);
     find_stiffness(c, b, l);
     branch_hessian(c, vf, vt, b, l, pi, qi, pj, qj, h);
-    double ga = pi * b.pfa + qi * b.qfa + pj * b.pta + qj * b.qta + l.l[0] * b.lfa + l.l[1] * b.lta + l.l[2] - l.l[3];
-    double ff = l.k[0] * b.hf, ft = l.k[1] * b.ht, fa = ff * b.lfa + ft * b.lta + l.k[2] * b.hu - l.k[3] * b.hl;
-    double jf = (e.flags & 1) ? l.k[0] * inverse(l.l[0]) : 0.0, jt = (e.flags & 2) ? l.k[1] * inverse(l.l[1]) : 0.0;
-    double ja = jf * b.lfa + jt * b.lta + ((e.flags & 4) ? l.k[2] * inverse(l.l[2]) : 0.0) -
-                ((e.flags & 8) ? l.k[3] * inverse(l.l[3]) : 0.0);
-    if (e.is_to) {
-      g0 -= ga; f0 -= fa; a0 -= ja;
-      g1 += pi * b.pft + qi * b.qft + pj * b.ptt + qj * b.qtt + l.l[0] * b.lft + l.l[1] * b.ltt;
-      f1 += ff * b.lft + ft * b.ltt; a1 += jf * b.lft + jt * b.ltt;
-      bp += b.pt; bq += b.qt;
-      d00 += h.aa; d10 -= h.at; d11 += h.tt; d20 -= b.pta; d21 += b.ptt; d30 -= b.qta; d31 += b.qtt;
-      continue;
-    }
-    g0 += ga; f0 += fa; a0 += ja;
-    g1 += pi * b.pff + qi * b.qff + pj * b.ptf + qj * b.qtf + l.l[0] * b.lff + l.l[1] * b.ltf;
-    f1 += ff * b.lff + ft * b.ltf; a1 += jf * b.lff + jt * b.ltf;
-    bp += b.pf; bq += b.qf;
-    d00 += h.aa; d10 += h.af; d11 += h.ff; d20 += b.pfa; d21 += b.pff; d30 += b.qfa; d31 += b.qff;
+    double j[4];
+    SlopesOf<double> s;
+#pragma unroll
+    for (int k = 0; k < 4; k++) j[k] = (e.flags >> k & 1) ? l.k[k] * inverse(l.l[k]) : 0.0;
+    branch_slopes(b, l, j, pi, qi, pj, qj, s);
+    if (e.is_to) { at_to(b, l, h, s, pi, qi, pj, qj, t); continue; }
+    at_from(b, l, h, s, pi, qi, pj, qj, t);
     double value[4] = {b.hf, b.ht, b.hu, b.hl};
 #pragma unroll
     for (int k = 0; k < 4; k++)
       if (e.flags >> k & 1) { add_product(m, l.l[k] * l.s[k]); add_residual(m, value[k] + l.s[k]); }
     double block[12] = {-h.aa, -h.af, -b.pfa, -b.qfa, h.at, h.ft, b.pft, b.qft, b.pta, b.ptf, b.qta, b.qtf};
-    int far_fixed = constant(n.fixed + e.far);
-    if (fixed & 1) block[0] = block[4] = block[8] = block[10] = 0.0;
-    if (fixed & 2) block[1] = block[5] = block[9] = block[11] = 0.0;
-    if (far_fixed & 1) block[0] = block[1] = block[2] = block[3] = 0.0;
-    if (far_fixed & 2) block[4] = block[5] = block[6] = block[7] = 0.0;
+    fix_block(fixed, constant(n.fixed + e.far), block);
     store_block(w + (n.o_block + 16 * e.block) * WIDTH, e.is_first, constant(n.plain + e.block), block);
   }
+  add_shares(i, t);
   for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
     Local y = local_at(n, w, k);
     double u = AT(n.o_u, k), zl = AT(n.o_z_low, k), zh = AT(n.o_z_high, k);
-    if (y.row) bq -= y.sign * u; else bp -= y.sign * u;
+    if (y.row) t.q -= y.sign * u; else t.p -= y.sign * u;
     if (!y.is_free) continue;
     double g = y.curvature * u + y.slope - y.sign * (y.row ? pq : pp);
     add_slope(m, g - zl + zh);
@@ -145,21 +179,21 @@ FN void assemble_bus(const Net& n, double* w, const float* soft, const Outages& 
   }
   if (softened) {
     double tp = AT(n.o_trade, 2 * i), tq = AT(n.o_trade, 2 * i + 1);
-    bp -= tp; bq -= tq;
+    t.p -= tp; t.q -= tq;
     add_slope(m, FIRM * tp - pp); add_slope(m, FIRM * tq - pq);
     m.n_free += 2;
     m.trade = most_of(m.trade, most_of(absolute(tp), absolute(tq)));
     u2 -= (FIRM * tp - pp) / (FIRM + shift); u3 -= (FIRM * tq - pq) / (FIRM + shift);
   }
-  if (fixed & 1) { g0 = f0 = a0 = d10 = d20 = d30 = 0.0; d00 = 1.0; }
-  if (fixed & 2) { g1 = f1 = a1 = d10 = d21 = d31 = 0.0; d11 = 1.0; }
-  add_slope(m, g0); add_slope(m, g1); add_residual(m, bp); add_residual(m, bq);
-  double diagonal[10] = {d00, d10, d11, d20, d21, 0.0, d30, d31, 0.0, 0.0};
+  if (fixed & 1) { t.g0 = t.f0 = t.a0 = t.d10 = t.d20 = t.d30 = 0.0; t.d00 = 1.0; }
+  if (fixed & 2) { t.g1 = t.f1 = t.a1 = t.d10 = t.d21 = t.d31 = 0.0; t.d11 = 1.0; }
+  add_slope(m, t.g0); add_slope(m, t.g1); add_residual(m, t.p); add_residual(m, t.q);
+  double diagonal[10] = {t.d00, t.d10, t.d11, t.d20, t.d21, 0.0, t.d30, t.d31, 0.0, 0.0};
   store_run<10>(w, n.o_diagonal + 10 * i, diagonal);
-  double right[4] = {-g0 - f0, -g1 - f1, -bp, -bq};
+  double right[4] = {-t.g0 - t.f0, -t.g1 - t.f1, -t.p, -t.q};
   store_run<4>(w, n.o_right + 4 * i, right);
-  AT(n.o_push, 2 * i) = a0;
-  AT(n.o_push, 2 * i + 1) = a1;
+  AT(n.o_push, 2 * i) = t.a0;
+  AT(n.o_push, 2 * i + 1) = t.a1;
   // The predictor aims at products of zero, so its right-hand side is known here.
   right[2] += u2;
   right[3] += u3;
@@ -234,6 +268,7 @@ FN void phase_assemble(const Net& n, double* w, const float* soft, int lane) {
     Outages out = outages(n, w);
     double shift = state == RETRYING ? SCALAR(SHIFT) : 0.0;
     bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
+    assemble_branches(n, w, soft, out, m);
     for (int q = lane; q < n.n_bus; q += LANES) assemble_bus(n, w, soft, out, bus_at(n, q), shift, softened, m);
     if (lane == 0) measure_rows(n, w, m);
   }

@@ -1,7 +1,6 @@
 // The Newton direction: a predictor to products of zero, the corrector (Mehrotra 1992), second-order corrections, and the
 // steps of slacks and multipliers that follow from those of the variables.
 
-struct Lengths { double primal, dual; };
 FN void shorten(Lengths& a, double s, double ds, double l, double dl, double fraction) {
   if (a.primal * ds < -fraction * s) a.primal = -fraction * s * inverse(ds);
   if (a.dual * dl < -fraction * l) a.dual = -fraction * l * inverse(dl);
@@ -16,8 +15,8 @@ FN void phase_predict(const Net& n, double* w, int lane) {
 
 struct Predictor { Lengths length; double s0, s1, s2, s3; RowSums change; };
 // The predictor's step of one limit: its product with the multiplier's step, which Newton's method neglects.
-FN double predict_limit(Predictor& p, bool counts, double l, double s, double k, double h, double change) {
-  double dl = k * (change + h), ds = -s - s * dl * inverse(l);
+template <class P, class T> FN T predict_limit(P& p, bool counts, T l, T s, T k, T h, T change) {
+  T dl = k * (change + h), ds = -s - s * dl * inverse(l);
   if (counts) {
     shorten(p.length, s, ds, l, dl, 1.0);
     p.s0 += s * l; p.s1 += ds * l; p.s2 += s * dl; p.s3 += ds * dl;
@@ -41,7 +40,7 @@ FN void predict_bus(const Net& n, double* w, const float* soft, const Outages& o
     STEP(n.o_ds, 0, at + e) = q;
     g1 += sign * k * inverse(l) * within(q, most);
   }
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (is_out(out, e.branch)) continue;
     double there[2], step2[2];
@@ -68,6 +67,7 @@ FN void predict_bus(const Net& n, double* w, const float* soft, const Outages& o
     g1 += push[0] * b.lff + push[1] * b.ltf;
     store_run<4>(w, n.o_ds + 4 * e.branch, product);
   }
+  add_pushes(i, g0, g1);
   int fixed = constant(n.fixed + i);
   if (!(fixed & 1)) AT(n.o_right, 4 * i) += g0;
   if (!(fixed & 2)) AT(n.o_right, 4 * i + 1) += g1;
@@ -105,6 +105,7 @@ FN void phase_aim(const Net& n, double* w, const float* soft, int lane) {
   if (on) {
     Outages out = outages(n, w);
     double shift = SCALAR(SHIFT);
+    predict_branches(n, w, soft, out, MOST_CORRECTED * mean, p);
     for (int q = lane; q < n.n_bus; q += LANES)
       predict_bus(n, w, soft, out, bus_at(n, q), shift, MOST_CORRECTED * mean, p);
   }
@@ -151,7 +152,7 @@ FN void surplus_bus(const Net& n, double* w, const Outages& out, int i, int set,
     double s = widened(s0 + length * STEP(n.o_ds, set, at + e), h, AT(n.o_limit, at + e), mu);
     if (flags >> e & 1) surplus(n, w, at + e, h0 + s0, length, first, h + s);
   }
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (is_out(out, e.branch)) continue;
     double va2, v2;
@@ -169,6 +170,7 @@ FN void surplus_bus(const Net& n, double* w, const Outages& out, int i, int set,
       if (e.flags >> k & 1) surplus(n, w, at, h0[k] + s0, length, first, h[k] + s);
     }
   }
+  add_flows(i, bp, bq);
   for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
     Local y = local_at(n, w, k);
     double u = AT(n.o_u, k) + (y.is_free ? length * STEP(n.o_du, set, k) : 0.0);
@@ -191,7 +193,7 @@ FN void surplus_right(const Net& n, double* w, const float* soft, const Outages&
     double k = capped(AT(n.o_limit, at + e), AT(n.o_slack, at + e), soft[(at + e) * WIDTH] * V(4));
     if (flags >> e & 1) g1 += (e ? -k : k) * AT(n.o_surplus, at + e);
   }
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (is_out(out, e.branch)) continue;
     double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1), push[4];
@@ -206,6 +208,7 @@ FN void surplus_right(const Net& n, double* w, const float* soft, const Outages&
     g0 += e.is_to ? -pa : pa;
     g1 += e.is_to ? push[0] * b.lft + push[1] * b.ltt : push[0] * b.lff + push[1] * b.ltf;
   }
+  add_pushes(i, g0, g1);
   STEP(n.o_x, 1, 4 * i) = (fixed & 1) ? 0.0 : -g0;
   STEP(n.o_x, 1, 4 * i + 1) = (fixed & 2) ? 0.0 : -g1;
 }
@@ -228,11 +231,13 @@ FN void phase_surplus(const Net& n, double* w, const float* soft, int lane) {
   bool first = SCALAR(CORRECTIONS) == 0.0, softened = (int)SCALAR(ATTEMPT) == SOFTENED;
   double length = SCALAR(LENGTH_CORRECTED), mu = SCALAR(MU);
   RowSums value = {{0.0}};
+  if (on) surplus_branches(n, w, out, first ? 0 : 1, length, mu, first);
   for (int q = lane; on && q < n.n_bus; q += LANES)
     surplus_bus(n, w, out, bus_at(n, q), first ? 0 : 1, length, mu, first, softened, value);
   lanes_join(value);
   if (on && lane == 0) surplus_rows(n, w, value, first ? 0 : 1, length, mu, first);
   lanes_meet();
+  if (on) push_branches(n, w, soft, out);
   for (int q = lane; on && q < n.n_bus; q += LANES) surplus_right(n, w, soft, out, bus_at(n, q));
 }
 
@@ -276,8 +281,8 @@ FN void phase_correct(const Net& n, double* w, int lane) {
 }
 
 struct Recovery { Lengths length; double fraction, mu, slope, objective, relative, sum; LogSum logs; RowSums change; };
-FN void recover_limit(Recovery& r, double l, double s, double k, double h, double change, double aim, double& ds, double& dl) {
-  double il = inverse(l), wanted = aim * il;
+template <class R, class T> FN void recover_limit(R& r, T l, T s, T k, T h, T change, T aim, T& ds, T& dl) {
+  T il = inverse(l), wanted = aim * il;
   dl = k * (change + h + wanted);
   ds = wanted - s - s * dl * il;  // from complementarity: the limit itself would give it as a difference of large numbers
   shorten(r.length, s, ds, l, dl, r.fraction);
@@ -310,7 +315,7 @@ FN void recover_bus(const Net& n, double* w, float* soft, const Outages& out, in
     STEP(n.o_ds, 0, at + e) = ds;
     STEP(n.o_dl, 0, at + e) = dl;
   }
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (e.is_to) continue;
     double there[2], step2[2], product[4], ds[4] = {0.0}, dl[4] = {0.0};
@@ -385,7 +390,7 @@ FN void correct_bus(const Net& n, double* w, const float* soft, const Outages& o
     double l = AT(n.o_limit, at + e), s = AT(n.o_slack, at + e), k = capped(l, s, soft[(at + e) * WIDTH] * V(4));
     if (flags >> e & 1) correct_limit(n, w, a, fraction, at + e, l, s, k, e ? -xv : xv);
   }
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (e.is_to) continue;
     double across = xa - STEP(n.o_x, 1, 4 * e.far), xv2 = STEP(n.o_x, 1, 4 * e.far + 1);
@@ -447,6 +452,8 @@ FN void phase_recover(const Net& n, double* w, float* soft, int lane) {
   if (on) {
     Outages out = outages(n, w);
     double most_left = LEFT_OVER * most_of(SCALAR(PRIMAL), tolerance_of(n, w));
+    if (state == READY) recover_branches(n, w, soft, out, shift > 0.0, most_product, is_free, most_left, r);
+    else correct_branches(n, w, soft, out, r.fraction, r.length);
     for (int q = lane; q < n.n_bus; q += LANES) {
       int i = bus_at(n, q);
       if (state == READY) recover_bus(n, w, soft, out, i, shift, most_product, is_free, softened, most_left, r);

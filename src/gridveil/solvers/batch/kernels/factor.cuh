@@ -137,6 +137,7 @@ FN void load_diagonal_rows(const Net& n, const double* w, int j, int row, double
     }
 }
 
+#if !WIDE  // blocks.cuh has these for vectors
 // One update of a block: minus own columns of U_a, times D_k⁻¹, times U_b. Of a diagonal block (a = b) the lower triangle will do.
 FN void add_update(const Net& n, const double* w, int a, int b, int k, int row, bool lower, double* sum) {
   double own[4 * OWN_ROWS], m[4 * OWN_ROWS], u[16], d[10];
@@ -169,6 +170,7 @@ FN void gather_diagonal(const Net& n, const double* w, int j, int row, int first
       x[r] -= u[r] * y[0] + u[OWN_ROWS + r] * y[1] + u[2 * OWN_ROWS + r] * y[2] + u[3 * OWN_ROWS + r] * y[3];
   }
 }
+#endif
 // Shifts and local variables in the diagonal block of column j.
 FN void add_locals(const Net& n, const double* w, int j, double shift, bool softened, double* d, int& negative) {
   int fixed = constant(n.fixed + j);
@@ -230,6 +232,7 @@ FN void end_diagonal(const Net& n, double* w, int j, int& negative, int& singula
 }
 #endif
 
+#if !WIDE
 // Own rows of an off-diagonal block: minus U_a' D_k⁻¹ U_b over all columns k in which both its buses stand.
 FN void gather_block(const Net& n, const double* w, int item, int row, int first, int step, double* sum) {
   PIPELINED
@@ -238,6 +241,7 @@ FN void gather_block(const Net& n, const double* w, int item, int row, int first
     add_update(n, w, a, b, k, row, false, sum);
   }
 }
+#endif
 FN void finish_block(const Net& n, double* w, int item, int row, double* sum) {
   int code = constant(n.off + item), t = code >> 1;
   if (!(code & 1)) {  // not fill: a branch has written here
@@ -344,6 +348,7 @@ FN void phase_factor(const Net& n, double* w, int lane) {
   if (ROWS == 0 || singular) judge_inertia(n, w, negative, singular);
 }
 
+#if !WIDE
 // One column of a substitution in N vectors, which lie at ``at`` and behind each other: the share in own rows of every
 // ``step``-th block, from the ``first`` on.
 template <int N>
@@ -379,6 +384,7 @@ FN void gather_above(const Net& n, const double* w, int j, int at, int row, int 
     }
   }
 }
+#endif
 // Own rows of D⁻¹ times a vector of which every lane has its own rows.
 FN void times_diagonal(const double* d, const double* own, double* found) {
   double whole[4];

@@ -173,6 +173,27 @@ FN int from_first_lane(int x) { return (int)from_first_lane((double)x); }
 FN double inverse(double x) { return 1.0 / x; }
 #endif
 
+// Where a processor works on a slot with one lane, it evaluates branches side by side in vectors (WIDE).
+#ifndef WIDE
+#define WIDE 0
+#endif
+#if WIDE
+#ifdef __AVX512F__
+#define SIDE 8
+#define EACH(f) Reals{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)}
+#else
+#define SIDE 4
+#define EACH(f) Reals{f(0), f(1), f(2), f(3)}
+#endif
+typedef double Reals __attribute__((vector_size(8 * SIDE)));
+typedef decltype(Reals{} < Reals{}) Longs;  // whole numbers as wide, which comparisons give
+FN Reals all(double x) { return Reals{} + x; }
+FN Longs bits_of(Reals x) { return (Longs)x; }
+FN Reals of_bits(Longs x) { return (Reals)x; }
+FN Reals inverse(Reals x) { return 1.0 / x; }
+FN Reals coefficient(const Reals* c, int i) { return c[i]; }
+#endif
+
 #if SPLIT == 1
 FN void whole_vector(const double* own, double* whole) {
 #pragma unroll
@@ -188,36 +209,59 @@ FN int take_below(int* counter, int limit) {
     if (take_this(counter, at)) return at;
   }
 }
-FN double absolute(double a) { return a < 0.0 ? -a : a; }
-FN double least_of(double a, double b) { return a < b ? a : b; }
-FN double most_of(double a, double b) { return a > b ? a : b; }
-FN double within(double a, double most) { return least_of(most_of(a, -most), most); }
+// What is written for a type T serves doubles, and on a processor vectors of them (wide.cuh).
+template <class T> FN T absolute(T a) { return a < 0.0 ? -a : a; }
+template <class T> FN T least_of(T a, T b) { return a < b ? a : b; }
+template <class T> FN T most_of(T a, T b) { return a > b ? a : b; }
+template <class T> FN T within(T a, T most) { return least_of(most_of(a, -most), most); }
+#if WIDE
+FN double sum_in(Reals x) { double all = 0.0; for (int k = 0; k < SIDE; k++) all += x[k]; return all; }
+FN double most_in(Reals x) { double most = x[0]; for (int k = 1; k < SIDE; k++) most = most_of(most, (double)x[k]); return most; }
+FN double least_in(Reals x) { double least = x[0]; for (int k = 1; k < SIDE; k++) least = least_of(least, (double)x[k]); return least; }
+FN bool any_in(Longs x) { long long any = 0; for (int k = 0; k < SIDE; k++) any |= x[k]; return any != 0; }
+#endif
 FN bool is_number(double a) { return a - a == 0.0; }
 #define INFINITE of_bits(0x7ff0000000000000LL)
 
 // Sine and cosine of a moderate angle without branches (minimax polynomials on [-pi/4, pi/4]).
-FN void sine_cosine(double a, double& s, double& c) {
-  double k = floor(a * 0.63661977236758134308 + 0.5);
-  double r = (a - k * 1.57079632673412561417) - k * 6.07710050650619224932e-11;
-  double z = r * r;
-  double ps = -2.50507602534068634195e-08 + z * 1.58969099521155010221e-10;
+template <class T> FN void near_quarter_turn(T a, T k, T& ps, T& pc) {
+  T r = (a - k * 1.57079632673412561417) - k * 6.07710050650619224932e-11;
+  T z = r * r;
+  ps = -2.50507602534068634195e-08 + z * 1.58969099521155010221e-10;
   ps = 8.33333333332248946124e-03 + z * (-1.98412698298579493134e-04 + z * (2.75573137070700676789e-06 + z * ps));
   ps = r + r * z * (-1.66666666666666324348e-01 + z * ps);
-  double pc = 2.08757232129817482790e-09 + z * -1.13596475577881948265e-11;
+  pc = 2.08757232129817482790e-09 + z * -1.13596475577881948265e-11;
   pc = -1.38888888888741095749e-03 + z * (2.48015872894767294178e-05 + z * (-2.75573143513906633035e-07 + z * pc));
   pc = 1.0 - 0.5 * z + z * z * (4.16666666666666019037e-02 + z * pc);
+}
+FN void sine_cosine(double a, double& s, double& c) {
+  double k = floor(a * 0.63661977236758134308 + 0.5), ps, pc;
+  near_quarter_turn(a, k, ps, pc);
   int q = ((int)k) & 3;
   double s1 = (q & 1) ? pc : ps, c1 = (q & 1) ? ps : pc;
   s = (q & 2) ? -s1 : s1;
   c = (q == 1 || q == 2) ? -c1 : c1;
 }
 
+#if WIDE
+FN void sine_cosine(Reals a, Reals& s, Reals& c) {
+  const double whole = 6755399441055744.0;  // 1.5 · 2^52: a sum with it ends in the nearest whole number
+  Reals turned = a * 0.63661977236758134308 + whole, ps, pc;
+  near_quarter_turn(a, turned - whole, ps, pc);
+  Longs q = bits_of(turned), odd = (q & 1) != 0;
+  Reals s1 = odd ? pc : ps, c1 = odd ? ps : pc;
+  s = (q & 2) != 0 ? -s1 : s1;
+  c = ((q + 1) & 2) != 0 ? -c1 : c1;
+}
+#endif
+
 // Sum of logarithms as a product with its exponent kept apart: one logarithm for many factors.
-struct LogSum { double product; int exponent; };
-FN void add_log(LogSum& a, double d) {
+template <class T, class I> struct LogSumOf { T product; I exponent; };
+using LogSum = LogSumOf<double, int>;
+template <class T, class I> FN void add_log(LogSumOf<T, I>& a, T d) {
   a.product *= d;
-  long long bits = bits_of(a.product);
-  a.exponent += (int)((bits >> 52) & 0x7ff) - 1023;
-  a.product = of_bits((bits & 0x800fffffffffffffLL) | 0x3ff0000000000000LL);
+  auto bits = bits_of(a.product);
+  a.exponent += (I)((bits >> 52) & 0x7ff) - 1023;
+  a.product = of_bits((bits & (long long)0x800fffffffffffffLL) | 0x3ff0000000000000LL);
 }
 FN double log_value(const LogSum& a) { return log(a.product) + a.exponent * 0.69314718055994530942; }

@@ -2,6 +2,24 @@
 // its Schur complement a difference of large numbers. The residual is computed anew from the network, as nothing but the
 // factors is stored; it and its correction lie where a second-order correction would.
 #if ROWS > 0
+// What a branch leaves of the system at its ends, at a step of angle, magnitudes and (y) prices.
+template <class T> FN T residual_of_angle(const BranchOf<T>& b, const HessianOf<T>& h, T across, T xf, T xt, const T* y) {
+  return h.aa * across + h.af * xf + h.at * xt + b.pfa * y[0] + b.qfa * y[1] + b.pta * y[2] + b.qta * y[3];
+}
+template <class T>
+FN void residual_at_to(const BranchOf<T>& b, const HessianOf<T>& h, T across, T xf, T xt, const T* y, T* r) {
+  r[0] = residual_of_angle(b, h, across, xf, xt, y);
+  r[1] = -(h.at * across + h.ft * xf + h.tt * xt + b.pft * y[0] + b.qft * y[1] + b.ptt * y[2] + b.qtt * y[3]);
+  r[2] = -(b.pta * across + b.ptf * xf + b.ptt * xt);
+  r[3] = -(b.qta * across + b.qtf * xf + b.qtt * xt);
+}
+template <class T>
+FN void residual_at_from(const BranchOf<T>& b, const HessianOf<T>& h, T across, T xf, T xt, const T* y, T* r) {
+  r[0] = -residual_of_angle(b, h, across, xf, xt, y);
+  r[1] = -(h.af * across + h.ff * xf + h.ft * xt + b.pff * y[0] + b.qff * y[1] + b.ptf * y[2] + b.qtf * y[3]);
+  r[2] = -(b.pfa * across + b.pff * xf + b.pft * xt);
+  r[3] = -(b.qfa * across + b.qff * xf + b.qft * xt);
+}
 FN double refine_bus(const Net& n, double* w, const float* soft, const Outages& out, int i, double shift, double mu) {
   int i_bus = i, fixed = constant(n.fixed + i), at = 4 * n.n_branch + 2 * i;
   double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), pp = AT(n.o_point, 4 * i + 2), pq = AT(n.o_point, 4 * i + 3);
@@ -13,7 +31,7 @@ FN double refine_bus(const Net& n, double* w, const float* soft, const Outages& 
   double r2 = AT(n.o_right, 4 * i + 2) + DELTA_C * xp - 2.0 * V(0) * v * xv;
   double r3 = AT(n.o_right, 4 * i + 3) + DELTA_C * xq - 2.0 * V(1) * v * xv;
   r1 -= (2.0 * (V(0) * pp + V(1) * pq) + k + k2) * xv + 2.0 * v * (V(0) * xp + V(1) * xq);
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (is_out(out, e.branch)) continue;
     double va2 = AT(n.o_point, 4 * e.far), v2 = AT(n.o_point, 4 * e.far + 1);
@@ -31,19 +49,11 @@ FN double refine_bus(const Net& n, double* w, const float* soft, const Outages& 
     evaluate_branch(e.c, vf, vt, angle, b);
     find_stiffness(e.c, b, l);
     branch_hessian(e.c, vf, vt, b, l, pi, qi, pj, qj, h);
-    double by_angle = h.aa * across + h.af * xf + h.at * xt + b.pfa * yi + b.qfa * zi + b.pta * yj + b.qta * zj;
-    if (e.is_to) {
-      r0 += by_angle;
-      r1 -= h.at * across + h.ft * xf + h.tt * xt + b.pft * yi + b.qft * zi + b.ptt * yj + b.qtt * zj;
-      r2 -= b.pta * across + b.ptf * xf + b.ptt * xt;
-      r3 -= b.qta * across + b.qtf * xf + b.qtt * xt;
-    } else {
-      r0 -= by_angle;
-      r1 -= h.af * across + h.ff * xf + h.ft * xt + b.pff * yi + b.qff * zi + b.ptf * yj + b.qtf * zj;
-      r2 -= b.pfa * across + b.pff * xf + b.pft * xt;
-      r3 -= b.qfa * across + b.qff * xf + b.qft * xt;
-    }
+    double y[4] = {yi, zi, yj, zj}, r[4];
+    if (e.is_to) residual_at_to(b, h, across, xf, xt, y, r); else residual_at_from(b, h, across, xf, xt, y, r);
+    r0 += r[0]; r1 += r[1]; r2 += r[2]; r3 += r[3];
   }
+  add_residuals(i, r0, r1, r2, r3);
   for (int j = constant(n.local_ptr + i); j < constant(n.local_ptr + i + 1); j++) {
     Local y = local_at(n, w, j);
     if (!y.is_free) continue;
@@ -79,6 +89,7 @@ FN void phase_refine(const Net& n, double* w, const float* soft, int lane) {
   for (int pass = 0; pass < REFINEMENTS; pass++) {
     double worst = 0.0, rho[ROWS], found[ROWS];
     RowSums change = {{0.0}}, met = {{0.0}};
+    if (on) refine_branches(n, w, soft, out);
     for (int q = lane; on && q < n.n_bus; q += LANES) {
       int i = bus_at(n, q);
       worst = most_of(worst, refine_bus(n, w, soft, out, i, shift, mu));

@@ -3,7 +3,7 @@
 #define TRIALS (LANES >= 32 ? 8 : n.trials)
 
 struct Trial { double theta, objective; LogSum logs; bool outside; RowSums value; };
-FN void try_limit(Trial& t, double s, double h, double multiplier, double mu) {
+template <class R, class T> FN void try_limit(R& t, T s, T h, T multiplier, double mu) {
   s = widened(s, h, multiplier, mu);
   t.theta += absolute(h + s);
   t.outside |= !(s > 0.0);
@@ -20,7 +20,7 @@ FN void try_bus(const Net& n, const double* w, const Outages& out, int i, int se
     double s = AT(n.o_slack, at + e) + length * STEP(n.o_ds, set, at + e), l = AT(n.o_limit, at + e);
     if (flags >> e & 1) try_limit(t, s, e ? V(3) - v : v - V(2), l, mu);
   }
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (is_out(out, e.branch)) continue;
     const double* c = e.c;
@@ -36,6 +36,7 @@ FN void try_bus(const Net& n, const double* w, const Outages& out, int i, int se
     if (flags & 1) try_limit(t, s, C(13) * (p * p + q2 * q2 - C(12)), l, mu);
     if (flags & 4) try_limit(t, s2, e.is_to ? C(15) - angle : angle - C(14), l2, mu);
   }
+  add_flows(i, bp, bq);
   for (int k = constant(n.local_ptr + i); k < constant(n.local_ptr + i + 1); k++) {
     Local y = local_at(n, w, k);
     double u = AT(n.o_u, k) + (y.is_free ? length * STEP(n.o_du, set, k) : 0.0);
@@ -60,6 +61,7 @@ FN void visit(const Net& n, const double* w, int lane, bool on, int set, double 
   if (on) {
     Outages out = outages(n, w);
     bool softened = (int)SCALAR(ATTEMPT) == SOFTENED;
+    try_branches(n, w, out, set, length, mu, t);
     for (int q = lane; q < n.n_bus; q += LANES) try_bus(n, w, out, bus_at(n, q), set, length, mu, softened, t);
   }
   lanes_join(t.value);
@@ -169,8 +171,8 @@ FN void phase_search(const Net& n, double* w, int lane) {
   }
 }
 
-FN double near_centre(double multiplier, double distance, double mu) {
-  double centre = mu * inverse(distance);
+template <class T> FN T near_centre(T multiplier, T distance, double mu) {
+  T centre = mu * inverse(distance);
   return least_of(most_of(multiplier, centre * (1.0 / KAPPA_SIGMA)), centre * KAPPA_SIGMA);
 }
 // All limits of a row are fetched before any is written, whether they exist or not: loads behind branches or stores would wait
@@ -193,7 +195,7 @@ FN void move_limits(const Net& n, double* w, const Outages& out, int i, int set,
   int i_bus = i;
   double va = AT(n.o_point, 4 * i), v = AT(n.o_point, 4 * i + 1), room[2] = {v - V(2), V(3) - v};
   move_limits_at<2>(n, w, 4 * n.n_branch + 2 * i, constant(n.bus_flag + i), set, room, length, dual, mu);
-  for (int q = constant(n.end_ptr + i); q < constant(n.end_ptr + i + 1); q++) {
+  for (int q = constant(n.end_ptr + i); !WIDE && q < constant(n.end_ptr + i + 1); q++) {
     End e = end_at(n, out, q);
     if (e.is_to) continue;
     const double* c = e.c;
@@ -227,6 +229,7 @@ FN void phase_step(const Net& n, double* w, int lane) {
   }
   lanes_meet();
   Outages out = outages(n, w);
+  if (on) move_branches(n, w, out, set, length, dual, mu);
   for (int q = lane; on && q < n.n_bus; q += LANES) move_limits(n, w, out, bus_at(n, q), set, length, dual, mu);
   RowSums value = {{0.0}};
   for (int k = lane; on && k < n.n_local; k += LANES) {

@@ -133,28 +133,30 @@ FN double local_pivot(const Local& v, double z_low, double z_high, double u, dou
 }
 
 // Flows of a branch with their derivatives by (angle, vf, vt), the gradients of its flow limits, and all its limits.
-struct Branch {
-  double pf, qf, pt, qt, pfa, pff, pft, qfa, qff, qft, pta, ptf, ptt, qta, qtf, qtt;
-  double lfa, lff, lft, lta, ltf, ltt, hf, ht, hu, hl, cs, sn;
+template <class T> struct BranchOf {
+  T pf, qf, pt, qt, pfa, pff, pft, qfa, qff, qft, pta, ptf, ptt, qta, qtf, qtt;
+  T lfa, lff, lft, lta, ltf, ltt, hf, ht, hu, hl, cs, sn;
 };
+using Branch = BranchOf<double>;
 // One branch's constants: 12 flow coefficients (own, cos, sin of Pf, Qf, Pt, Qt), rate², scale, angle high and low, 1/|y|.
 #define BRANCH_SIZE 17
-#define C(i) constant(c + (i))
-FN void flow_with_gradient(const double* c, int k, double own, double other, double cs, double sn, double& f, double& by_a,
-                           double& by_own, double& by_other) {
-  double e = C(k + 1) * cs + C(k + 2) * sn, o = C(k + 2) * cs - C(k + 1) * sn;
+FN double coefficient(const double* c, int i) { return constant(c + i); }
+#define C(i) coefficient(c, i)
+template <class K, class T>
+FN void flow_with_gradient(const K& c, int k, T own, T other, T cs, T sn, T& f, T& by_a, T& by_own, T& by_other) {
+  T e = C(k + 1) * cs + C(k + 2) * sn, o = C(k + 2) * cs - C(k + 1) * sn;
   f = C(k) * own * own + own * other * e;
   by_a = own * other * o;
   by_own = 2.0 * C(k) * own + other * e;
   by_other = own * e;
 }
-FN void evaluate_branch(const double* c, double vf, double vt, double angle, Branch& b) {
+template <class K, class T> FN void evaluate_branch(const K& c, T vf, T vt, T angle, BranchOf<T>& b) {
   sine_cosine(angle, b.sn, b.cs);
   flow_with_gradient(c, 0, vf, vt, b.cs, b.sn, b.pf, b.pfa, b.pff, b.pft);
   flow_with_gradient(c, 3, vf, vt, b.cs, b.sn, b.qf, b.qfa, b.qff, b.qft);
   flow_with_gradient(c, 6, vt, vf, b.cs, b.sn, b.pt, b.pta, b.ptt, b.ptf);
   flow_with_gradient(c, 9, vt, vf, b.cs, b.sn, b.qt, b.qta, b.qtt, b.qtf);
-  double twice = 2.0 * C(13);
+  T twice = 2.0 * C(13);
   b.lfa = twice * (b.pf * b.pfa + b.qf * b.qfa); b.lff = twice * (b.pf * b.pff + b.qf * b.qff);
   b.lft = twice * (b.pf * b.pft + b.qf * b.qft); b.lta = twice * (b.pt * b.pta + b.qt * b.qta);
   b.ltf = twice * (b.pt * b.ptf + b.qt * b.qtf); b.ltt = twice * (b.pt * b.ptt + b.qt * b.qtt);
@@ -164,15 +166,16 @@ FN void evaluate_branch(const double* c, double vf, double vt, double angle, Bra
   b.hl = C(15) - angle;
 }
 // The flow into one end alone, of which c are the coefficients, and the limits at this end.
-FN void end_flow(const double* c, double own, double other, double cs, double sn, double& p, double& q) {
-  double product = own * other;
+template <class K, class T> FN void end_flow(const K& c, T own, T other, T cs, T sn, T& p, T& q) {
+  T product = own * other;
   p = C(0) * own * own + product * (C(1) * cs + C(2) * sn);
   q = C(3) * own * own + product * (C(4) * cs + C(5) * sn);
 }
 
 // Multipliers, slacks and capped stiffness of a branch's four limits; those that do not exist have slack 1, multiplier 0.
-struct Limits { double l[4], s[4], k[4], softness[4]; };
-FN double capped(double multiplier, double slack, double softness) {
+template <class T> struct LimitsOf { T l[4], s[4], k[4], softness[4]; };
+using Limits = LimitsOf<double>;
+template <class T> FN T capped(T multiplier, T slack, T softness) {
   return multiplier * inverse(slack + softness * multiplier);
 }
 FN void load_limits(const Net& n, const double* w, const float* soft, int b, Limits& m) {
@@ -180,7 +183,7 @@ FN void load_limits(const Net& n, const double* w, const float* soft, int b, Lim
   load_run<4>(w, n.o_slack + 4 * b, m.s);
   load_softness(soft, 4 * b, m.softness);
 }
-FN void find_stiffness(const double* c, const Branch& b, Limits& m) {
+template <class K, class T> FN void find_stiffness(const K& c, const BranchOf<T>& b, LimitsOf<T>& m) {
   m.softness[0] *= (b.lfa * b.lfa + b.lff * b.lff + b.lft * b.lft) * C(16);
   m.softness[1] *= (b.lta * b.lta + b.ltf * b.ltf + b.ltt * b.ltt) * C(16);
   m.softness[2] *= C(16);
