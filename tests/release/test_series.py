@@ -386,6 +386,14 @@ def keys(document: object, above: str = "") -> set[str]:
     return {name for key, value in document.items() for name in keys(value, f"{above}/{key}")}
 
 
+def test_a_missing_engine_is_missed_before_anything_is_drawn(monkeypatch):
+    monkeypatch.setattr("gridveil.solvers.batch.engine_native.COMPILER", "no-such-compiler")
+    drawn = []
+    with pytest.raises(InputError, match="needs the compiler"):
+        release_series(scaled(), HOUR, NoAccount(), workers=1, keep=drawn.append, batch=BatchEngine.NATIVE)
+    assert not drawn
+
+
 @pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 def test_hours_in_batches_are_those_of_worker_processes():
     series = scaled()

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import gridveil
+from gridveil.core.errors import InputError
 from gridveil.privacy.ledger_book import LedgerBook
 from gridveil.sectors.registry import load_case
 from gridveil.sectors.series_table import site_names
@@ -212,6 +213,40 @@ def test_options_of_a_series_need_one_and_a_series_needs_its_promise(cli, tmp_pa
     silent = cli("release", "veil9", "--series", table, "--seed", 1, "--out", tmp_path / "a")
     assert silent.code == 2 and "--protects hour, or --protects profile" in silent.err
     assert not (tmp_path / "a").exists()
+
+
+def series_command(table, out, *more):
+    return (
+        "release", "veil9", "--series", table, "--protects", "hour", "--alpha", "1MVA", "--budget", 2, "--out", out, *more
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["native", "gpu"])
+def test_a_missing_engine_costs_nothing(cli, tmp_path, table, monkeypatch, engine):
+    """It is missed before a ledger is made, whose cap can never be changed, and before anything is charged."""
+    monkeypatch.setattr("gridveil.solvers.batch.engine_native.COMPILER", "no-such-compiler")
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    run = cli(*series_command(table, tmp_path / "out", "--batch", engine))
+    assert run.code == 2 and f"the {engine if engine == 'native' else 'GPU'} batch solver needs" in run.err
+    assert not LedgerBook().entries() and not (tmp_path / "out").exists()
+
+
+def test_an_engine_that_fails_in_the_middle_leaves_a_way_on(cli, tmp_path, table, monkeypatch):
+    def fails(*_, **__):
+        raise InputError("the device is gone; use another engine")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gridveil.service.series.run_all", fails)
+        patch.setattr("gridveil.service.series.engine_for", lambda choice: object())
+        run = cli(*series_command(table, tmp_path / "out", "--batch", "auto"))
+    assert run.code == 2 and "the device is gone" in run.err
+    assert f"what is charged is not charged again: go on in the same folder, {tmp_path / 'out'}" in " ".join(
+        run.err.split()
+    )
+    run = cli(*series_command(table, tmp_path / "out", "--workers", 1))
+    assert run.code == 0, run.err
+    (entry,) = LedgerBook().entries()
+    assert len(LedgerBook().find(entry.dataset).charges) == 1
 
 
 def test_a_killed_command_goes_on_and_is_charged_once(cli, tmp_path, ledger_home):

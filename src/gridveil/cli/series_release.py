@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from gridveil.cli.options import SeriesOptions
-from gridveil.cli.output import announce_compilation, note, show, step, warn
+from gridveil.cli.output import INTERRUPTED, announce_compilation, note, show, step, warn
 from gridveil.cli.progress import progress
 from gridveil.core.choices import BatchEngine, CostTargetMode
-from gridveil.core.errors import InputError
+from gridveil.core.errors import GridveilError, InputError
 
 if TYPE_CHECKING:
     from gridveil.sectors.case import Case
@@ -68,6 +73,7 @@ def release_table(
     from gridveil.service.series_publish import publish_series, series_summary
     from gridveil.service.series_settings import SeriesSettings
     from gridveil.service.series_store import STATE, SeriesStore
+    from gridveil.solvers.batch.backends import engine_for
 
     if options.file is None or options.protects is None:
         raise InputError(
@@ -82,6 +88,8 @@ def release_table(
     )
     if options.workers is not None and options.workers < 1:
         raise InputError("--workers must be at least 1")
+    batch = options.batch or BatchEngine.STRUCTURED
+    engine_for(batch)  # what it lacks is said before a ledger is made, or charged
     step(f"reading {options.file}")
     series = named_series(options.file, case, options.power_factor)
     curator = SeriesCurator(case, series.hours)
@@ -113,19 +121,20 @@ def release_table(
         repairs = repairs_needed(plan_series(chosen, series.layout, prepared)[1])
         with progress(f"releasing {len(curator)} hours of {case.name}", repairs) as advance:
             step("drawing noise and repairing")
-            made = release_series(
-                series,
-                chosen,
-                account,
-                workers=options.workers or all_cores(),
-                prepared=prepared,
-                reuse=draw,
-                keep=store.keep,
-                announce=store.announce,
-                advance=advance,
-                confirm=confirm_all if begun else confirm,
-                batch=options.batch or BatchEngine.STRUCTURED,
-            )
+            with _way_on(out):
+                made = release_series(
+                    series,
+                    chosen,
+                    account,
+                    workers=options.workers or all_cores(),
+                    prepared=prepared,
+                    reuse=draw,
+                    keep=store.keep,
+                    announce=store.announce,
+                    advance=advance,
+                    confirm=confirm_all if begun else confirm,
+                    batch=batch,
+                )
             step("writing the series and the network, and checking it")
             publish_series(
                 made,
@@ -136,6 +145,23 @@ def release_table(
                 publication=publication,
             )
         show(series_summary(made) | {"files": list_files(out)}, as_json, case.name)
+
+
+@contextmanager
+def _way_on(out: Path) -> Iterator[None]:
+    """Say of a series that is stopped, by Ctrl-C or an error, that its draws are kept, where they are."""
+    from gridveil.service.begun import was_begun
+    from gridveil.service.series_store import STATE
+
+    try:
+        yield
+    except (GridveilError, KeyboardInterrupt) as stop:
+        if was_begun(out, STATE):
+            again = shlex.join(["gridveil", *sys.argv[1:]])
+            warn(f"stopped; what is charged is not charged again: go on in the same folder, {out}, with: {again}")
+        if isinstance(stop, GridveilError):
+            raise
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _series_page(card: Mapping[str, object]) -> str | None:

@@ -32,6 +32,8 @@ from gridveil.service.series_draw import bind_series, draw_series, draw_sums
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.settings import ReleaseSettings
 from gridveil.solvers.backend import Backend
+from gridveil.solvers.batch.backends import engine_for
+from gridveil.solvers.batch.engine import Engine
 
 VERIFIED = "verified"
 READER_HOURS = 24
@@ -112,7 +114,11 @@ def release_series(
     ``advance`` is called after each repair. ``confirm`` is asked as for one release. ``batch`` solves the problems of all
     hours together, in this process. An hour that fails, which the truth has no part in, is a row with its reason.
     """
-    public, chosen = PublicCase.of(series.case), settings.release
+    public, chosen, engine = (
+        PublicCase.of(series.case),
+        settings.release,
+        engine_for(batch),
+    )  # missing ones cost no charge
     refuse_wrong_account(chosen, account)
     refuse_undeclared_sites(public, chosen)
     curator, build = SeriesCurator(series.case, series.hours), partial(_prepare, public, chosen)
@@ -150,7 +156,7 @@ def release_series(
         settings=settings,
         basis=basis,
         draw=draw,
-        rows=_repaired_hours(_repairs(build, prepared, workers, batch), draw, chosen, advance),
+        rows=_repaired_hours(_repairs(build, prepared, workers, engine), draw, chosen, advance),
         spending=account.spending(),
         prepared=prepared,
     )
@@ -165,14 +171,14 @@ def refuse_empty(release: SeriesRelease) -> None:
         )
 
 
-def _repairs(build: Callable[[str], Prepared], prepared: Prepared, workers: int, batch: BatchEngine) -> Repairs:
-    """What repairs many draws: worker processes, or batches in this one."""
-    if batch is BatchEngine.STRUCTURED:
+def _repairs(build: Callable[[str], Prepared], prepared: Prepared, workers: int, engine: Engine | None) -> Repairs:
+    """What repairs many draws: worker processes, or batches by an engine in this one."""
+    if engine is None:
         return lambda jobs: run_many(build, _finish, [("network", job) for job in jobs], workers=workers)
 
     def together(jobs: list[Job]) -> Iterator[tuple[int, Repaired | Failure]]:
         work = [partial(_finish_with, prepared, job) for job in jobs]
-        for position, outcome in run_all(work, prepared.backend, prepared.model, batch):
+        for position, outcome in run_all(work, prepared.backend, prepared.model, engine):
             yield position, outcome.result or failure_of(outcome.error or RuntimeError())
 
     return together
