@@ -15,10 +15,12 @@ from gridveil.solvers.batch.engine_native import missing_compiler
 def test_a_batch_beside_the_structured_solver(cli, tmp_path):
     cases = ("--cases", "case14_ieee,case57_ieee", "--scenarios", "60")
     run = cli("bench", "--batch", "native", *cases, "--json", "--out", tmp_path)
-    rows = json.loads(run.out)
+    report = json.loads(run.out)
+    rows = report["batches"]
+    assert report["schema"] == "gridveil/1"
     assert [row["case"] for row in rows] == ["case14_ieee", "case57_ieee"] and rows == json.loads(
         (tmp_path / "batches.json").read_text(encoding="utf-8")
-    )
+    )["batches"]
     for row in rows:
         assert row["engine"] == "native" and row["scenarios"] == 60
         assert row["solved"] + sum(row["failures"].values()) == 60 and row["solved"] >= 55
@@ -34,6 +36,21 @@ def test_what_a_batch_misses_is_counted(monkeypatch):
     monkeypatch.setattr(batches, "shaken", lambda p, q, count: plain(5.0 * p, 5.0 * q, count))
     row = batches.bench_batches("case14_ieee", batches.BatchEngine.NATIVE, 3, 1)
     assert row.solved == 0 and sum(row.failures.values()) == 3 and row.beside_unsolved == 0
+    assert row.failed.startswith("case14_ieee: 3 not solved: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--batch", "native", "--repeats", "2", "--cold"), "--repeats, --cold: only without --batch or --gpu"),
+        (("--scenarios", "7"), "--scenarios: only with --batch or --gpu"),
+        (("--gpu", "--batch", "native"), "--gpu is --batch gpu; leave one of them out"),
+        (("--batch", "structured"), "choose native, gpu or auto"),
+    ],
+)
+def test_options_without_effect_are_refused(cli, options, words):
+    run = cli("bench", *options)
+    assert run.code == 2 and words in " ".join(run.err.split())
 
 
 @pytest.mark.skipif(missing_gpu() is None, reason="there is a GPU")

@@ -14,6 +14,7 @@ from markupsafe import escape
 from gridveil.core.band import Tolerance
 from gridveil.core.choices import BatchEngine, CostTargetMode, Protects
 from gridveil.core.errors import InputError, NoReleaseError
+from gridveil.core.methods import Solver
 from gridveil.core.secret import SecretValues
 from gridveil.privacy.ledger import LARGEST_DELTA, Ledger
 from gridveil.privacy.series_curator import SeriesCurator
@@ -391,6 +392,9 @@ def test_a_missing_engine_is_missed_before_anything_is_drawn(monkeypatch):
     drawn = []
     with pytest.raises(InputError, match="needs the compiler"):
         release_series(scaled(), HOUR, NoAccount(), workers=1, keep=drawn.append, batch=BatchEngine.NATIVE)
+    by_ipopt = replace(HOUR, release=replace(RELEASE, solver=Solver.IPOPT))
+    with pytest.raises(InputError, match="not by ipopt"):
+        release_series(scaled(), by_ipopt, NoAccount(), workers=1, keep=drawn.append, batch=BatchEngine.AUTO)
     assert not drawn
 
 

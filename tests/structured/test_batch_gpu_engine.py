@@ -31,6 +31,7 @@ def test_a_batch_through_the_gpu_engine_is_the_native_one(cupy):
     expected = batch_solver(network).dispatch(scenarios)
     assert np.array_equal(found.cost, expected.cost) and np.array_equal(found.status, expected.status)
     assert np.array_equal(found.points.price_q, expected.points.price_q)
+    assert engine.most_memory >= engine.last["memory"] > 0
     assert engine.last["lanes"] == 32 and engine.last["slots"] == 6  # few scenarios: a warp for each
 
 

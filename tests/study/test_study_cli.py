@@ -94,3 +94,14 @@ def test_bad_input_is_one_line_and_code_two(study, tmp_path, arguments, line):
     code, out, err = study(*arguments)
     assert code == 2 and not out and err.count("\n") == 1 and line in err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("engine", ["native", "gpu"])
+def test_batches_do_not_pass_over_the_solver_that_was_asked_for(study, cli, tmp_path, engine):
+    written = write_study(tmp_path / "mine.toml", name="mine", seeds=1)
+    written.write_text('solver = "ipopt"\n' + written.read_text())
+    code, _, err = study("run", "mine.toml", "--engine", engine)
+    words = f"batches by {engine} solve as the structured solver does, not by ipopt"
+    assert code == 2 and words in err and not (tmp_path / "mine.sqlite").exists()
+    explored = cli("explore", "veil9", "--alpha", "1MVA", "--beta", "1%", "--solver", "ipopt", "--batch", engine)
+    assert explored.code == 2 and words in " ".join(explored.err.split())

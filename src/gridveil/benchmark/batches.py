@@ -22,16 +22,10 @@ from gridveil.solvers.structured import Dispatch, StructuredSolver
 
 SEED, SPREAD = 7, 0.1
 WARM_UP = 32  # scenarios that load the kernels before the clock runs
-HEADINGS = (
-    "case",
-    "scenarios",
-    "solved",
-    "per second",
-    "without transfers",
-    "with points",
-    "beside",
-    "memory",
-    "failures",
+HEADINGS = ("case", "solved", "per s", "kernels", "points", "core", "memory")
+LEGEND = (
+    "solved scenarios per second: with transfers of loads and costs (per s), of the kernels alone, with all points fetched, and by "
+    "the structured solver on one core"
 )
 
 
@@ -53,7 +47,7 @@ class BatchRow:
     """Of the check of every scenario, which no rate includes."""
     worst_residual: float
     memory_bytes: int | None
-    """Of the device, where there is one."""
+    """That slots on the device took at most, in whichever pass; None where the processor solved all, in a slot for each core."""
     beside: int
     """Scenarios, the first ones, that the structured solver has solved beside it, on one core."""
     beside_per_second: float
@@ -64,18 +58,15 @@ class BatchRow:
 
     def cells(self) -> tuple[str, ...]:
         """As the terminal shows it."""
-        failed = ", ".join(f"{count} {name.lower()}" for name, count in self.failures.items()) or "none"
         memory = "-" if self.memory_bytes is None else f"{self.memory_bytes / 1e9:.2f} GB"
-        rates = (f"{rate:.0f}" for rate in (self.per_second, self.per_second_kernels, self.per_second_points))
-        return (
-            self.case,
-            str(self.scenarios),
-            str(self.solved),
-            *rates,
-            f"{self.beside_per_second:.0f}",
-            memory,
-            failed,
-        )
+        rates = (self.per_second, self.per_second_kernels, self.per_second_points, self.beside_per_second)
+        return (self.case, f"{self.solved}/{self.scenarios}", *(f"{rate:.0f}" for rate in rates), memory)
+
+    @property
+    def failed(self) -> str:
+        """The scenarios that were not solved, in words; empty if all were."""
+        counts = ", ".join(f"{count} {name.lower()}" for name, count in self.failures.items())
+        return f"{self.case}: {self.scenarios - self.solved} not solved: {counts}" if counts else ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -92,6 +83,8 @@ def shaken(demand_p: Any, demand_q: Any, count: int) -> Scenarios:
 
 def bench_batches(source: str, choice: BatchEngine, scenarios: int, beside: int) -> BatchRow:
     """Measure one public case: a warm-up, the batch with costs alone, the batch with points, the structured solver."""
+    if choice is BatchEngine.STRUCTURED:
+        raise InputError("batches are compared with the structured solver; choose native, gpu or auto")
     engine = engine_for(choice)
     if engine is None:
         raise InputError("there is neither a GPU nor a compiler for batches; install CuPy or g++")
@@ -117,7 +110,7 @@ def bench_batches(source: str, choice: BatchEngine, scenarios: int, beside: int)
         per_second_points=solved / (points.kernels + points.transfers),
         check_seconds=costs.check,
         worst_residual=float(answer.residuals[answer.converged].max(initial=0.0)),
-        memory_bytes=getattr(engine, "last", {}).get("memory"),
+        memory_bytes=getattr(engine, "most_memory", None) or None,
         **_beside(StructuredSolver(arrays), given.rows(slice(0, beside)), answer),
     )
 

@@ -132,6 +132,11 @@ study_app.command("export")(with_shared_options(export))
 @contextmanager
 def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, study: Study) -> Iterator[TaskEngine]:
     """Create the engine selected by the options."""
+    from gridveil.core.choices import BatchEngine
+    from gridveil.solvers.batch.backends import refuse_other_solver
+
+    batches = BatchEngine(choice.value) if choice in (EngineChoice.GPU, EngineChoice.NATIVE) else BatchEngine.STRUCTURED
+    refuse_other_solver(batches, study.solver)
     if scheduler is not None:
         with _cluster_engine(choice, workers, scheduler) as ready:
             yield ready
@@ -146,10 +151,9 @@ def _engine(choice: EngineChoice, workers: int | None, scheduler: str | None, st
     if choice is EngineChoice.LOCAL:
         yield LocalEngine(workers=processes)
         return
-    from gridveil.core.choices import BatchEngine
     from gridveil.study.engine_batch import BatchTaskEngine
 
-    yield BatchTaskEngine(choice=BatchEngine(choice.value), workers=processes)
+    yield BatchTaskEngine(choice=batches, workers=processes)
 
 
 @contextmanager

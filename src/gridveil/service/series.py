@@ -32,7 +32,7 @@ from gridveil.service.series_draw import bind_series, draw_series, draw_sums
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.settings import ReleaseSettings
 from gridveil.solvers.backend import Backend
-from gridveil.solvers.batch.backends import engine_for
+from gridveil.solvers.batch.backends import engine_for, refuse_other_solver
 from gridveil.solvers.batch.engine import Engine
 
 VERIFIED = "verified"
@@ -114,11 +114,9 @@ def release_series(
     ``advance`` is called after each repair. ``confirm`` is asked as for one release. ``batch`` solves the problems of all
     hours together, in this process. An hour that fails, which the truth has no part in, is a row with its reason.
     """
-    public, chosen, engine = (
-        PublicCase.of(series.case),
-        settings.release,
-        engine_for(batch),
-    )  # missing ones cost no charge
+    public, chosen = PublicCase.of(series.case), settings.release
+    refuse_other_solver(batch, chosen.solver)
+    engine = engine_for(batch)  # what it lacks is said before anything is charged
     refuse_wrong_account(chosen, account)
     refuse_undeclared_sites(public, chosen)
     curator, build = SeriesCurator(series.case, series.hours), partial(_prepare, public, chosen)

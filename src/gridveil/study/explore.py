@@ -33,6 +33,7 @@ from gridveil.sectors.case import Case, Network
 from gridveil.sectors.model import DataLayout, Model
 from gridveil.sectors.registry import build_model, file_of, sector_of
 from gridveil.solvers.backend import Backend
+from gridveil.solvers.batch.backends import refuse_other_solver
 from gridveil.solvers.registry import backend_entry, backend_for
 from gridveil.solvers.solves import Solves
 from gridveil.study.choices import DemandSource
@@ -249,6 +250,7 @@ def _explore(
     advance: Advance,
     batch: BatchEngine,
 ) -> Exploration:
+    refuse_other_solver(batch, grid.solver)
     clock = time.perf_counter()
     optimum = Solves(backend).afresh(model.layout.to_program(published_values(case)))
     if not optimum.converged:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gridveil.core.choices import BatchEngine
+from gridveil.core.errors import InputError
+from gridveil.core.methods import Solver
 from gridveil.solvers.batch.contract import BatchAnswer, BatchBackend, BatchStatus, Points, Scenarios
 from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.engine import Engine
@@ -40,6 +42,14 @@ def engine_for(choice: BatchEngine) -> Engine | None:
     if choice is BatchEngine.NATIVE:
         return NativeEngine()
     return GpuEngine() if missing_compiler() else HybridEngine(GpuEngine(), NativeEngine())
+
+
+def refuse_other_solver(choice: BatchEngine, solver: Solver) -> None:
+    """Refuse batches together with a solver that they would pass over."""
+    if choice is not BatchEngine.STRUCTURED and solver != Solver.STRUCTURED:
+        raise InputError(
+            f"batches by {choice.value} solve as the structured solver does, not by {solver.value}: leave out one of the two"
+        )
 
 
 class OneByOne:

@@ -91,6 +91,8 @@ class GpuEngine:
             raise InputError(missing)
         self._lanes = lanes
         self.bounds = bounds
+        self.most_memory = 0
+        """Bytes that slots took at most, over all passes."""
         self.phases: dict[str, float] | None = None
         """Seconds of each kernel, if a caller sets this to a dictionary; every kernel is then waited for."""
 
@@ -199,8 +201,9 @@ class GpuEngine:
         arguments = (filled("Net", values), filled("Batch", batch))
         rounds = self._finish_all(held, arguments, network.rows, batch["counter"], (least, count), rest)
         seconds = perf_counter() - begin
+        size = held.memory.nbytes + held.softness.nbytes
+        self.most_memory = max(self.most_memory, size)
         if not options.soften:
-            size = held.memory.nbytes + held.softness.nbytes
             self.last = {"slots": slots, "lanes": lanes, "rounds": rounds, "memory": size, "lean": options.lean}
         return seconds
 

@@ -43,6 +43,11 @@ class HybridEngine:
         """Facts of the last run on the GPU."""
         return dict(getattr(self._large, "last", {}))
 
+    @property
+    def most_memory(self) -> int:
+        """Bytes that slots on the GPU took at most."""
+        return int(getattr(self._large, "most_memory", 0))
+
     def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
         """Whether the GPU is, if it is asked."""
         return not self._is_small(network, given) and self._large.is_short_of_memory(network, given)
