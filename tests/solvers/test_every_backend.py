@@ -3,28 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partialmethod
 
 import numpy as np
 import pytest
 
 from closed_forms import supply
+from gridveil.bilevel.bulk import run_together
 from gridveil.core.band import CostTarget
 from gridveil.core.choices import CostTargetMode
 from gridveil.programs import Status
 from gridveil.sectors.registry import build_model, load_case
 from gridveil.solvers.backend import Effort, HalfSpace, Start
+from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
+from gridveil.solvers.batch.power import PowerBatches
 from gridveil.solvers.fallback import Fallback
 from gridveil.solvers.ipopt import IpoptBackend
 from gridveil.solvers.structured.backend import StructuredBackend
 from gridveil.testing.checks import check_answer, check_feasible, check_in_band, check_prices
 from gridveil.testing.scripted import ScriptedBackend, monotone_script
 
+needs_compiler = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 NETWORKS = ["veil2", "veil9"]
-BACKENDS = ["ipopt", "structured", "fallback"]
+BACKENDS = ["ipopt", "structured", "fallback", pytest.param("native", marks=needs_compiler)]
 ON_SUPPLY = ["ipopt", "scripted"]
 WEIGHTS, SLOPES = np.array([1.0, 2.0]), np.array([1.0, 4.0])
 STIFFNESS = float(np.sum(1 / SLOPES))
+
+
+class InBatches:
+    """Batches of one problem each; what they leave goes to the structured solver, as in bulk."""
+
+    def __init__(self, alone, batches):
+        self.alone, self.batches, self.solved = alone, batches, 0
+        self.name, self.program, self.portable = alone.name, alone.program, alone.portable
+
+    def takes(self, request):
+        return self.batches.takes(request)
+
+    def answer(self, requests):
+        answers = self.batches.answer(requests)
+        self.solved += sum(one.converged for one in answers)
+        return answers
+
+    def _asked(self, problem, *given, **more):
+        def job(backend):
+            return getattr(backend, problem)(*given, **more)
+
+        ((_, outcome),) = run_together([job], self.alone, self)
+        return outcome.get()
+
+    dispatch, nearest = partialmethod(_asked, "dispatch"), partialmethod(_asked, "nearest")
+    cut, push = partialmethod(_asked, "cut"), partialmethod(_asked, "push")
 
 
 @cache
@@ -38,6 +68,8 @@ def network(name):
 def on_network(kind, name):
     model, _ = network(name)
     structured, ipopt = StructuredBackend(model), IpoptBackend(model.program)
+    if kind == "native":
+        return InBatches(structured, PowerBatches.of_model(model, NativeEngine(threads=1)))
     return {"ipopt": ipopt, "structured": structured, "fallback": Fallback(structured, ipopt)}[kind]
 
 
@@ -148,6 +180,18 @@ class TestNetworks:
         moved = replace(start, x=backend.dispatch(d).x, d=d)
         assert moved.maker == start.maker and moved.own is start.own
         assert backend.dispatch(d, start=moved, effort=Effort.WARM).converged
+
+
+@needs_compiler
+def test_batches_solve_the_four_problems_by_themselves():
+    """Of veil2, whose demands are small, dispatches are left to the structured solver."""
+    backend, (_, d) = on_network("native", "veil9"), network("veil9")
+    before, at = backend.solved, backend.dispatch(d)
+    band = around(at.cost, 0.05)
+    nearest = backend.nearest(1.3 * d, band)
+    backend.cut(d, band, half_space_above(at, 0.02 * at.cost), start=backend.nearest(d, band).start)
+    backend.push(d, band, 1e-3, start=nearest.start)
+    assert backend.solved - before == 5
 
 
 def test_only_the_maker_of_a_start_knows_its_multipliers():
