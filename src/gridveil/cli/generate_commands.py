@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gridveil.cli.case_commands import NOT_SOLVED
 from gridveil.cli.options import JsonOption
-from gridveil.cli.output import note, show, step
+from gridveil.cli.output import note, show, step, warn
 from gridveil.cli.progress import progress
 from gridveil.core.choices import BatchEngine, Outages, TableLayout
 from gridveil.core.extras import require
@@ -75,6 +76,9 @@ def generate(
         made = make_data_set(request, out, engine, cluster=cluster, advance=advance)
     made.pop("buses")
     show(made, as_json, str(out))
+    if not made["solved"]:
+        warn(f"no scenario was solved; {made['folder']}/failures says how each ended")
+        raise typer.Exit(NOT_SOLVED)
     if made["failed"]:
         note(f"{made['failed']} of {scenarios} scenarios have no solution; see {made['folder']}/failures")
 

@@ -100,6 +100,7 @@ class ClusterJobs(Generic[Name]):
 def connected(scheduler: str, announce: Callable[[str], None]) -> Iterator[Cluster]:
     """Connect to a scheduler, such as tcp://host:8786; ``announce`` receives messages for the user."""
     try:
+        distributed().comm.resolve_address(scheduler)  # a client that fails at an address cannot be closed again
         client = distributed().Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError):
         raise InputError(

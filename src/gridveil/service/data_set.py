@@ -18,11 +18,14 @@ from gridveil.core.cluster import Cluster
 from gridveil.core.errors import InputError
 from gridveil.service.data_set_cluster import shards_on_workers
 from gridveil.service.data_set_here import shards_here
-from gridveil.service.data_set_rules import load_rule
+from gridveil.service.data_set_numbering import number_solved
 from gridveil.service.data_set_shards import Shards
 from gridveil.service.data_set_source import DataSetRequest
 
 METADATA_FILE = "metadata.yaml"
+NETWORK, PROFILE = "network_sha256", "profile_sha256"
+WORDS = {NETWORK: "the content of the network", PROFILE: "the content of the profile"}
+"""How an error names fields that say nothing by themselves."""
 
 
 def make_data_set(
@@ -40,44 +43,56 @@ def make_data_set(
     """
     shards = Shards.of(request, folder)
     facts = _metadata(shards)
-    _claim(shards.home, facts)
+    before = _begun(shards.home, facts)
     known = {index: found for index in range(shards.count) if (found := shards.finished(index)) is not None}
     missing = [index for index in range(shards.count) if index not in known]
+    # Refuses an engine that is not there, before the folder is taken: it is then free for another request.
+    parts = (
+        _made_here(shards, missing, engine) if cluster is None else shards_on_workers(cluster, shards, missing, engine)
+    )
+    if before is None:
+        shards.home.mkdir(parents=True, exist_ok=True)
+        _write_text(shards.home / METADATA_FILE, facts | {"complete": False})
     for _ in known:
         advance()
     counts: list[dict[str, int]] = list(known.values())
     engines: set[str] = set()
-    for name, written in (
-        _made_here(shards, missing, engine) if cluster is None else shards_on_workers(cluster, shards, missing, engine)
-    ):
+    for name, written in parts:
         engines.add(name)
         counts.append(written)
         advance()
     shards.sweep()
     whole = facts | {name: sum(each[name] for each in counts) for name in ("solved", "failed")} | {"complete": True}
-    _write_text(shards.home / METADATA_FILE, whole)
-    if request.layout is TableLayout.GRIDFM:
-        (shards.home / "raw" / "n_scenarios.txt").write_text(f"{request.scenarios}\n", encoding="utf-8")
+    if missing or before != whole:
+        if request.layout is TableLayout.GRIDFM:
+            number_solved(shards)
+            # Those that were drawn: readers find the number of partitions by it.
+            (shards.home / "raw" / "n_scenarios.txt").write_text(f"{request.scenarios}\n", encoding="utf-8")
+        _write_text(shards.home / METADATA_FILE, whole)
     return whole | {"engine": ", ".join(sorted(engines)) or None, "folder": str(shards.home)}
 
 
 def _made_here(shards: Shards, missing: Sequence[int], engine: BatchEngine) -> Iterator[tuple[str, dict[str, int]]]:
-    """Who solved each shard, and its counts of solved and failed scenarios."""
-    if missing:
-        backend = shards.backend(engine)
-        yield from ((backend.name, counts) for counts in shards_here(shards, missing, backend))
+    """Who solves each shard, and its counts of solved and failed scenarios; an engine that is not there is an InputError."""
+    if not missing:
+        return iter(())
+    backend = shards.backend(engine)
+    return ((backend.name, counts) for counts in shards_here(shards, missing, backend))
 
 
 def _metadata(shards: Shards) -> dict[str, Any]:
     request, source, network = shards.request, shards.source, shards.source.network
+    of_network, of_profile = shards.content
     return {
         "privacy": source.notice,
         "private": source.private,
         "promise": source.promise,
+        NETWORK: of_network,
         "software": f"gridveil {__version__}",
         "problem": "AC optimal power flow in polar voltages",
         "scenarios": request.scenarios,
-        "loads": load_rule(request.loads).text,
+        "loads": shards.drawn.loads.text,
+        PROFILE: of_profile,
         "outages": request.outages.value,
         "layout": request.layout.value,
         "seed": request.seed,
@@ -88,19 +103,21 @@ def _metadata(shards: Shards) -> dict[str, Any]:
     }
 
 
-def _claim(home: Path, facts: dict[str, Any]) -> None:
-    """Begin a data set, or go on with the same one."""
+def _begun(home: Path, facts: dict[str, Any]) -> dict[str, Any] | None:
+    """The metadata of the same data set, if it was begun before; a folder that holds something else is an InputError."""
     path = home / METADATA_FILE
     if path.exists():
-        known = yaml.safe_load(path.read_text(encoding="utf-8"))
-        other = sorted(name for name, value in facts.items() if known.get(name) != value)
+        before: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        other = sorted(WORDS.get(name, name) for name, value in facts.items() if before.get(name) != value)
         if other:
-            raise InputError(f"{home}: holds another data set ({', '.join(other)} differ); choose another --out")
-        return
+            raise InputError(
+                f"{home}: holds another data set ({', '.join(other)} differ); choose another --out, or repeat the command "
+                "with what that one was begun with"
+            )
+        return before
     if home.exists() and any(home.iterdir()):
         raise InputError(f"{home}: is not empty and holds no data set; choose another --out")
-    home.mkdir(parents=True, exist_ok=True)
-    _write_text(path, facts | {"complete": False})
+    return None
 
 
 def _write_text(path: Path, facts: dict[str, Any]) -> None:

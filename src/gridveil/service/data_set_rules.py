@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gridveil.core.choices import Outages
 from gridveil.core.errors import InputError
+from gridveil.service.data_set_content import content_hash
 from gridveil.solvers.batch.contract import Scenarios
 from gridveil.solvers.batch.draws import normal_rows, uniform_rows
 
@@ -28,6 +29,9 @@ DRAWN_AT_ONCE = 50_000
 NEAR = 0.2
 """Spread up to which the optimum for the loads themselves is a good start for scenarios; profiles lead farther away."""
 USAGE = "write lognormal:5% or profile:FILE"
+PROFILE = (
+    "a profile is a CSV file of factors separated by commas, one row per time step, at most one header without numbers"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,13 +48,21 @@ class LoadRule:
         """Whether scenarios have about the loads themselves."""
         return self.profile is None and self.sigma <= NEAR
 
+    @property
+    def content(self) -> str | None:
+        """SHA-256 of the factors of a profile."""
+        return None if self.profile is None else content_hash(self.profile)
+
+    def refuse_other_sites(self, n_load: int) -> None:
+        """Refuse a profile of other load sites than so many."""
+        if self.profile is not None and self.profile.shape[1] not in (1, n_load):
+            raise InputError(
+                f"the profile has {self.profile.shape[1]} columns: give one, or one for each of {n_load} load sites"
+            )
+
     def factors(self, seed: int, begin: int, end: int, n_load: int) -> Floats:
         """(end − begin, D) factors of scenarios begin … end − 1; P and Q of a load share theirs."""
         if self.profile is not None:
-            if self.profile.shape[1] not in (1, n_load):
-                raise InputError(
-                    f"the profile has {self.profile.shape[1]} columns: give one, or one for each of {n_load} load sites"
-                )
             rows = self.profile[np.arange(begin, end) % len(self.profile)]
             return np.broadcast_to(rows, (end - begin, n_load)).copy()
         drawn: Floats = np.exp(self.sigma * normal_rows(seed, LOADS_STREAM, begin, end, n_load) - 0.5 * self.sigma**2)
@@ -74,24 +86,63 @@ def load_rule(text: str) -> LoadRule:
 
 
 def _read_profile(path: Path) -> Floats:
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.reader(file) if row]
+    """(T, 1) or (T, D) factors; no message holds a value of the file."""
+    lines = _lines(path)
+    if not lines:
+        raise InputError(f"{path}: holds no factors; {PROFILE}")
+    first, columns = lines[0][0], len(lines[0][1])
+    for line, cells in lines:
+        if len(cells) != columns:
+            raise InputError(
+                f"{path}: line {line} has another number of columns than line {first} ({len(cells)}, not {columns}); "
+                "give as many in every row"
+            )
+    found = [(line, [_number(cell) for cell in cells]) for line, cells in lines]
+    if all(number is None for number in found[0][1]):
+        del found[0]  # a header
+    if not found:
+        raise InputError(f"{path}: holds no factors; {PROFILE}")
+    for line, numbers in found:
+        if None in numbers:
+            raise InputError(f"{path}: line {line} holds something that is no number; {PROFILE}")
+    factors = np.array([numbers for _, numbers in found], float)
+    infinite = np.flatnonzero(~np.isfinite(factors).all(axis=1))
+    if len(infinite):
+        raise InputError(f"{path}: line {found[infinite[0]][0]} holds a factor that is not finite; give finite numbers")
+    return factors
+
+
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """The lines of a CSV file that are not blank, with their numbers; a byte order mark is no part of the first."""
+    unreadable = InputError(f"{path}: is no text in UTF-8; save the profile as CSV in UTF-8")
     try:
-        numbers = np.array([[float(cell) for cell in row] for row in rows])
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise unreadable from None
+    if "\0" in text:  # UTF-16 without a mark
+        raise unreadable
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        return [(reader.line_num, cells) for cells in reader if len(cells) > 1 or (cells and cells[0].strip())]
+    except csv.Error:
+        raise InputError(f"{path}: cannot be read as CSV; {PROFILE}") from None
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
     except ValueError:
-        try:  # the first row is a header
-            numbers = np.array([[float(cell) for cell in row] for row in rows[1:]])
-        except ValueError:
-            raise InputError(f"{path}: a profile holds numbers only, one row per time step") from None
-    if numbers.ndim != 2 or not numbers.size or not np.all(np.isfinite(numbers)):
-        raise InputError(f"{path}: a profile holds finite numbers, as many in every row")
-    return numbers
+        return None
 
 
-def outage_states(arrays: OpfArrays) -> Ints:
-    """(K, 2) states (branch out, generator out), −1 for none: nothing out, each branch that is no bridge, each generator."""
+def outage_states(arrays: OpfArrays, *, reference_stays: bool = False) -> Ints:
+    """(K, 2) states (branch out, generator out), −1 for none: nothing out, each branch that is no bridge, each generator.
+
+    With ``reference_stays`` no generator at a reference bus is out.
+    """
     branches = [(b, -1) for b in np.flatnonzero(~_bridges(arrays)).tolist()]
-    generators = [(-1, g) for g in range(len(arrays.gen_bus))]
+    stays = np.isin(arrays.gen_bus, arrays.reference) & reference_stays
+    generators = [(-1, g) for g in np.flatnonzero(~stays).tolist()]
     return np.array([(-1, -1), *branches, *generators], np.int64)
 
 
@@ -157,7 +208,9 @@ class Sampler:
         return Scenarios(demand_p=demand_p, demand_q=demand_q, branch_out=out[:, :1], gen_out=out[:, 1:])
 
 
-def sampler(arrays: OpfArrays, demand: NDArray[np.complex128], loads: LoadRule, outages: Outages, seed: int) -> Sampler:
-    """The scenarios of a network with the given demands (D,), per unit."""
-    states = outage_states(arrays) if outages is Outages.N_1 else None
+def sampler(
+    arrays: OpfArrays, demand: NDArray[np.complex128], loads: LoadRule, states: Ints | None, seed: int
+) -> Sampler:
+    """The scenarios of a network with the given demands (D,), per unit; ``states`` are the ``outage_states``, if any."""
+    loads.refuse_other_sites(len(demand))
     return Sampler(demand_p=demand.real, demand_q=demand.imag, loads=loads, states=states, seed=seed)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from gridveil.core.choices import BatchEngine, TableLayout
+from gridveil.core.choices import BatchEngine, Outages, TableLayout
+from gridveil.core.errors import InputError
 from gridveil.sectors.power.arrays import structured_arrays
 from gridveil.service.data_set_pglearn import pglearn_tables, solution_vectors
 from gridveil.service.data_set_retries import retried
-from gridveil.service.data_set_rules import Sampler, load_rule, sampler
+from gridveil.service.data_set_rules import Sampler, load_rule, outage_states, sampler
 from gridveil.service.data_set_tables import Solved, gridfm_tables
 from gridveil.solvers.batch.backends import batch_backend
 from gridveil.solvers.batch.contract import BatchBackend, Scenarios
@@ -27,11 +29,14 @@ from gridveil.solvers.batch.network import BatchNetwork, lower_network
 from gridveil.solvers.batch.solver import BatchSolver
 
 if TYPE_CHECKING:
+    from gridveil.sectors.power.arrays import OpfArrays
     from gridveil.service.data_set_source import DataSetRequest, DataSetSource
 
 NOT_PRIVATE_FOLDER = "not-private"
 PARTITION = 200
 """Scenarios per partition of gridfm-datakit's layout."""
+PARTITION_FOLDER = "scenario_partition="
+"""Beginning of the names of their folders."""
 SHARD_NUMBERS = 300_000_000
 """Numbers that are computed for a shard, about, by which a GPU is busy; half of them are held until they are written."""
 
@@ -59,13 +64,16 @@ class Shards:
 
         source, rule = open_source(request), load_rule(request.loads)
         arrays = structured_arrays(source.network)
-        lowered = lower_network(arrays)
+        lowered = _lowered(arrays, request.source)
+        gridfm = request.layout is TableLayout.GRIDFM
+        # gridfm-datakit never switches off what feeds the reference bus, and its checks refuse such scenarios.
+        states = outage_states(arrays, reference_stays=gridfm) if request.outages is Outages.N_1 else None
         return cls(
             folder=folder,
             request=request,
             source=source,
             lowered=lowered,
-            drawn=sampler(arrays, source.demand, rule, request.outages, request.seed),
+            drawn=sampler(arrays, source.demand, rule, states, request.seed),
             size=size or shard_size(lowered, request.layout),
         )
 
@@ -73,6 +81,11 @@ class Shards:
     def home(self) -> Path:
         """Folder of the files: one of its own where they are not private."""
         return self.folder if self.source.private else self.folder / NOT_PRIVATE_FOLDER
+
+    @property
+    def content(self) -> tuple[str, str | None]:
+        """SHA-256 of the network with its demands, and of the profile if there is one."""
+        return self.source.content, self.drawn.loads.content
 
     @property
     def count(self) -> int:
@@ -94,6 +107,11 @@ class Shards:
             return None
         notes = pq.read_schema(path).metadata
         return {name: int(notes[name.encode()]) for name in ("solved", "failed")}
+
+    def failed(self, index: int) -> NDArray[np.int64]:
+        """Numbers of the scenarios without a solution of a shard that is complete."""
+        numbers: NDArray[np.int64] = pq.read_table(self._failures(index), columns=["scenario"])["scenario"].to_numpy()
+        return numbers
 
     def scenarios(self, index: int) -> Scenarios:
         """The scenarios of a shard."""
@@ -125,29 +143,30 @@ class Shards:
         solved = retried(solved, self.request.retries)
         if self.request.layout is TableLayout.PGLEARN:
             for name, table in zip(("solved", "unsolved"), pglearn_tables(solved), strict=True):
-                self._put(self.home / name / f"part-{index:05d}.parquet", table, {})
+                self.put(self.home / name / f"part-{index:05d}.parquet", table)
         else:
-            self._put_partitions(gridfm_tables(solved))
+            self._put_partitions(solved)
         answer, failures = solved.answer, solved.answer.failures()
         failures["scenario"] = failures["scenario"] + solved.first
         found = {"solved": int(answer.converged.sum()), "failed": len(failures["scenario"])}
-        self._put(self._failures(index), pa.table(failures), {name: str(count) for name, count in found.items()})
+        self.put(self._failures(index), pa.table(failures), **{name: str(count) for name, count in found.items()})
         return found
 
-    def _put_partitions(self, tables: dict[str, pa.Table]) -> None:
-        for name, table in tables.items():
-            partition = table["scenario"].to_numpy() // PARTITION
-            for number in np.unique(partition).tolist():
+    def _put_partitions(self, solved: Solved) -> None:
+        """Write every partition of a shard, also where nothing is solved: readers open all up to the last."""
+        last = solved.first + len(solved.scenarios) - 1
+        for name, table in gridfm_tables(solved).items():
+            partition = table["load_scenario_idx"].to_numpy() // PARTITION
+            for number in range(solved.first // PARTITION, last // PARTITION + 1):
                 some = table.filter(pa.array(partition == number))
-                folder = self.home / "raw" / f"{name}.parquet" / f"scenario_partition={number}"
-                self._put(folder / "part-0.parquet", some, {})
+                self.put(self.home / "raw" / f"{name}.parquet" / f"{PARTITION_FOLDER}{number}" / "part-0.parquet", some)
 
     def sweep(self) -> None:
         """Remove what was being written when a process was killed; for when all shards are complete."""
         for staged in self.home.glob(f"**/{STAGED}*"):
             staged.unlink(missing_ok=True)
 
-    def _put(self, path: Path, table: pa.Table, notes: dict[str, str]) -> None:
+    def put(self, path: Path, table: pa.Table, **notes: str) -> None:
         """Write a file that is whole or not there, with the word on privacy inside."""
         path.parent.mkdir(parents=True, exist_ok=True)
         staged = path.with_name(f"{STAGED}{path.name}-{os.getpid()}")
@@ -156,6 +175,17 @@ class Shards:
             labelled, staged, compression="zstd", use_dictionary=False, column_encoding=_encodings(labelled.schema)
         )
         staged.replace(path)
+
+
+def _lowered(arrays: OpfArrays, source: str) -> BatchNetwork:
+    """The network as all engines get it, the structured solver as well; what they do not know is an InputError."""
+    try:
+        return lower_network(arrays)
+    except InputError as error:
+        found, _, _ = str(error).partition(";")  # after it: what a caller with a single scenario can do
+        raise InputError(
+            f"{source}: {found}; no engine makes a data set of such a network (gridveil solve takes one set of demands)"
+        ) from None
 
 
 def _encodings(schema: pa.Schema) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from gridveil.core.choices import Outages, TableLayout
 from gridveil.core.errors import InputError
 from gridveil.privacy.curator import published_values
 from gridveil.sectors.power.case import power_network
+from gridveil.sectors.power.given_names import NO_NAMES
 from gridveil.sectors.power.network import PowerNetwork
 from gridveil.sectors.registry import load_case
+from gridveil.service.data_set_content import content_hash
 from gridveil.service.public_files import CARD_FILE, file_hashes
 from gridveil.service.publish import PUBLIC, SIMULATION
 
@@ -61,6 +64,11 @@ class DataSetSource:
     def notice(self) -> str:
         """The word on privacy that goes into every file."""
         return SPENDS_NOTHING if self.private else NOT_PRIVATE
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 of what goes into the rows: the public network, and demands that the data set shows anyway."""
+        return content_hash(replace(self.network, given=NO_NAMES), self.demand)
 
 
 def open_source(request: DataSetRequest) -> DataSetSource:
