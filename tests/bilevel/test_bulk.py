@@ -17,6 +17,7 @@ from gridveil.core.band import DataRows, Tolerance
 from gridveil.core.choices import BatchEngine, CostTargetMode, DemandBounds
 from gridveil.core.deadline import seconds_left, time_limit
 from gridveil.core.methods import Method, Solver
+from gridveil.core.threads import side_by_side
 from gridveil.privacy.curator import published_values
 from gridveil.programs import Status
 from gridveil.sectors.registry import build_model, load_case
@@ -313,6 +314,29 @@ def test_whole_releases_take_no_thread_unless_their_job_asks_for_more(monkeypatc
     releases.sizes.clear()
     found, begun = outcomes(asking_first_for_another_problem)
     assert found[0].get() == (True, results[0]) and begun == 1
+
+
+@needs_compiler
+def test_a_release_may_ask_from_two_threads_at_once():
+    """As the check of a release of many buses for its readers does; nobody waits for ever."""
+    model, backend, noisy, _ = setting("case14_ieee", 6)
+    batches, ended = PowerBatches.of_model(model, NativeEngine(threads=1)), []
+
+    def both(d, given):
+        return side_by_side(lambda: given.dispatch(d).cost, lambda: given.dispatch(1.01 * d).cost)
+
+    def run_often() -> None:
+        for _ in range(20):
+            found = dict(run_together([partial(both, d) for d in noisy], backend, batches))
+            ended.append([found[place].get() for place in range(len(noisy))])
+
+    thread = threading.Thread(target=run_often, daemon=True)
+    thread.start()
+    thread.join(timeout=60)
+    assert len(ended) == 20
+    for d, (first, second) in zip(noisy, ended[-1], strict=True):
+        assert first == pytest.approx(backend.dispatch(d).cost, rel=1e-6)
+        assert second == pytest.approx(backend.dispatch(1.01 * d).cost, rel=1e-6)
 
 
 @needs_compiler

@@ -45,7 +45,7 @@ def test_slots_are_spread_over_more_lanes_while_problems_are_under_way(cupy, mon
         return usual(*given, **more)
 
     monkeypatch.setattr(GpuEngine, "spread", noted)
-    monkeypatch.setattr(GpuEngine, "wider", lambda *given: 32)
+    monkeypatch.setattr(GpuEngine, "wider", lambda *given, **more: 32)
     found = Setting("case14_ieee", SETTINGS, 5, engine=GpuEngine()).together()
     assert len(spread) > 12 and spread[0] == 10 > spread[-1]
     assert_equal_rows(found, Setting("case14_ieee", SETTINGS, 5).together())

@@ -84,6 +84,15 @@ def test_residuals_are_those_of_the_single_check_right_or_wrong(curve, load_text
             assert compiled[s] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
+def test_a_price_without_bound_does_not_make_residuals_small():
+    _, network, _, _ = network_of("case14_ieee")
+    scenarios = shaken("case14_ieee", 1)
+    raw, cost = raw_points(network, scenarios), batch_solver(network).dispatch(scenarios).cost
+    raw[0, 2] = 1e300  # of active power at the first bus
+    for found in both_checks(network, scenarios, cost, raw):
+        assert not found[0].max() < 1e-3
+
+
 def test_both_checks_see_the_same_outages_limits_and_costs():
     """Of optima and of random answers, under everything that a scenario can change; every change makes a difference."""
     arrays, network, _, _ = network_of("case30_ieee")

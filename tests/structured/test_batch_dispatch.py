@@ -277,6 +277,50 @@ def test_forms_of_a_gpu_find_what_a_processor_finds(form):
     assert shared.cost[solved] == pytest.approx(alone.cost[solved], rel=1e-9)
 
 
+AS_GIVEN = {
+    "single precision": lambda a: a.astype(np.float32),
+    "whole numbers": lambda a: np.round(10 * a).astype(np.int64),
+    "column by column": np.asfortranarray,
+    "every second column": lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+    "part of wider rows": lambda a: np.hstack([a, a])[:, : a.shape[1]],
+}
+
+
+@pytest.mark.parametrize("form", AS_GIVEN)
+def test_demands_are_read_as_numbers_and_not_as_bytes(form):
+    """By the kernels and by the check, which would confirm what it misreads in the same way."""
+    _, network, p, q = network_of("case14_ieee")
+    spread = np.linspace(0.6, 1.0, 4)[:, None]
+    given = [AS_GIVEN[form](spread * half) for half in (p, q)]
+    found, expected = (
+        batch_solver(network).dispatch(Scenarios(demand_p=one, demand_q=other))
+        for one, other in (given, [np.ascontiguousarray(half, float) for half in given])
+    )
+    assert np.array_equal(found.status, expected.status) and np.array_equal(found.residuals, expected.residuals)
+    assert np.array_equal(found.cost, expected.cost)
+
+
+def test_a_network_without_a_branch(load_text):
+    rows = {"bus": "1 3 50 10 0 0 1 1 0 110 1 1.1 0.9;", "gen": "1 0 0 100 -100 1 100 1 200 0;", "branch": "",
+            "gencost": "2 0 0 3 0.01 10 0;"}  # fmt: skip
+    tables = "".join(f"mpc.{name} = [\n{row}\n];\n" for name, row in rows.items())
+    case = load_text(f"function mpc = onebus\nmpc.version = '2';\nmpc.baseMVA = 100;\n{tables}")
+    found = batch_solver(lower_network(structured_arrays(case.network))).dispatch(
+        Scenarios(demand_p=np.array([[0.5], [0.8]]), demand_q=np.array([[0.1], [0.1]]))
+    )
+    assert found.converged.all() and found.cost == pytest.approx([0.01 * 50**2 + 500, 0.01 * 80**2 + 800], rel=1e-6)
+    assert found.points.flow_from.shape == (2, 0)
+
+
+def test_a_compiler_that_takes_too_long_is_one_line(monkeypatch):
+    def slow(command, *, timeout, **_):
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(engine_native.subprocess, "run", slow)
+    with pytest.raises(InputError, match=r"g\+\+ took more than 300 s .* use the structured solver"):
+        engine_native._built("int nothing;")
+
+
 def test_short_vectors_find_what_long_ones_find(monkeypatch):
     """A processor without AVX-512 has four numbers in a vector; 411 branches fill neither four nor eight evenly."""
     _, network, _, _ = network_of("case300_ieee")

@@ -19,6 +19,7 @@ from gridveil.solvers.batch.joint import JointSolver
 from gridveil.solvers.batch.layout import STRUCTURES, filled
 from gridveil.solvers.batch.network import lower_network
 from gridveil.solvers.batch.solver import BatchSolver
+from together_settings import Setting
 
 pytestmark = needs_compiler
 
@@ -154,3 +155,41 @@ def test_memory_that_the_pool_keeps_in_pieces_is_let_go_before_slots_are_spread(
     assert engine._is_free(FREE_BYTES // 2) and "bytes" in kept  # enough beside what is kept
     assert not engine._is_free(20 * FREE_BYTES) and "bytes" in kept  # in vain
     assert engine._is_free(5 * FREE_BYTES) and "bytes" not in kept
+
+
+def test_a_stream_makes_sure_of_all_the_memory_that_more_lanes_take(cupy, monkeypatch):
+    sure, took, slots, spread = [], [], GpuEngine.slots, GpuEngine.spread
+
+    def noted(self, *given):
+        made = slots(self, *given)
+        took.append(made.memory.nbytes + made.softness.nbytes)
+        return made
+
+    def compared(self, *given, **more):
+        made = spread(self, *given, **more)
+        pairs.append((sure[-1], took[-1]))
+        return made
+
+    pairs = []
+    monkeypatch.setattr(GpuEngine, "_is_free", lambda self, needed: sure.append(needed) or True)
+    monkeypatch.setattr(
+        GpuEngine, "most_lanes", lambda self, count, buses: 32 if count > 140 else 128 if count > 50 else 256
+    )
+    monkeypatch.setattr(GpuEngine, "slots", noted)
+    monkeypatch.setattr(GpuEngine, "spread", compared)
+    Setting("case14_ieee", [(0.1, "1%")], 400, engine=GpuEngine()).together()
+    assert pairs and all(made_sure >= taken for made_sure, taken in pairs)
+
+
+def test_what_lies_on_the_device_is_not_sent_again(cupy):
+    """Large batches travel in two parts, but only from the host."""
+
+    class OnDevice(np.ndarray):
+        __cuda_array_interface__ = None
+
+    engine = GpuEngine()
+    many = np.ones((engine._full, 1), np.float32)
+    (sent,), rest = engine.send(many)
+    assert rest is not None and sent.dtype == np.float64
+    (there,), rest = engine.send(many.view(OnDevice))
+    assert rest is None and there.dtype == np.float64 and there.all()

@@ -117,7 +117,7 @@ class _Hall:
     def gather(self, ended: Callable[[], bool]) -> list[_Waiting]:
         """All that wait, once nobody computes; none if the releases that are left solve alone, or have ``ended``."""
         with self._lock:
-            while self._computing or not (self._waiting or ended()):
+            while self._computing > 0 or not (self._waiting or ended()):  # a release may ask from two threads at once
                 self._lock.wait()
             self._gathered, self._waiting = self._waiting, []
             self._computing += len(self._gathered)

@@ -130,12 +130,19 @@ def _reals(xp: Any, array: Array) -> Array:
     return xp.ascontiguousarray(xp.asarray(array), dtype=np.float64)
 
 
+def _rows(array: Array) -> Array:
+    """Rows of numbers that lie behind each other, as the compiled check reads them; others are copied."""
+    plain = array.dtype == np.float64 and array.strides[1] == array.itemsize
+    return array if plain else array.astype(np.float64, order="C")
+
+
 def _step(array: Array) -> int:
     return int(array.strides[0]) // int(array.itemsize)
 
 
 def demands_in(demand_p: Array, demand_q: Array) -> dict[str, Any]:
     """Active and reactive demands (B, D): rows of either may be parts of longer ones, as far apart in one as in the other."""
+    demand_p, demand_q = _rows(demand_p), _rows(demand_q)
     if _step(demand_p) != _step(demand_q):
         demand_p, demand_q = demand_p.copy(), demand_q.copy()
     return {"demand_p": demand_p, "demand_q": demand_q, "demand_step": _step(demand_p)}

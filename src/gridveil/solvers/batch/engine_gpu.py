@@ -117,8 +117,9 @@ class GpuEngine:
     def send(self, *arrays: Array) -> tuple[list[Array], Callable[[], None] | None]:
         """Of large batches first the rows that slots begin with; the rest travels while they are at work."""
         xp, first = self.xp, self._first(len(arrays[0]))
-        if first == len(arrays[0]):
-            return [xp.ascontiguousarray(xp.asarray(array)) for array in arrays], None
+        there_already = any(hasattr(array, "__cuda_array_interface__") for array in arrays)
+        if first == len(arrays[0]) or there_already:
+            return [xp.ascontiguousarray(xp.asarray(array), dtype=np.float64) for array in arrays], None
         given = [np.ascontiguousarray(array, np.float64) for array in arrays]
         there = [xp.empty(array.shape) for array in given]
         for array, place in zip(given, there, strict=True):
@@ -310,11 +311,14 @@ class GpuEngine:
         held.work["n_tiles"] = tiles
         return 1 + HELD_ROUNDS
 
-    def wider(self, held: Slots, busy: int, net: Any) -> int | None:
-        """More lanes for the slots that are left, if these fill the device and a copy of them fits beside the others."""
+    def wider(self, held: Slots, busy: int, net: Any, copied: int | None = None) -> int | None:
+        """More lanes for the slots that are left, if these fill the device and a copy of them fits beside the others.
+
+        ``copied`` are the slots of that copy, if more than have work.
+        """
         most = self.most_lanes(busy, int(net["n_bus"][0]))
         found = [lanes for lanes in SPREAD if held.lanes < lanes <= most]
-        needed = (busy + 32) * (8 * int(net["n_slot"][0]) + 4 * int(net["n_limit"][0]))
+        needed = ((copied or busy) + 32) * (8 * int(net["n_slot"][0]) + 4 * int(net["n_limit"][0]))
         return found[-1] if found and self._lanes is None and self._is_free(needed) else None
 
     def _is_free(self, needed: int) -> bool:

@@ -99,7 +99,7 @@ class GpuStream:
     def _widen(self, rows_left: int) -> None:
         """Give more lanes to fewer rows; slots without a problem stay empty."""
         slots = min(rows_left, self._held.tiles * self._held.per_tile)
-        lanes = self._engine.wider(self._held, -(-slots // 2), self._net)
+        lanes = self._engine.wider(self._held, -(-slots // 2), self._net, copied=slots)
         if lanes is not None:
             kernels = kernels_for(lanes, self._engine.bounds, self._dense)
             self._held = self._engine.spread(self._held, self._net, kernels, EMPTY, least=slots)

@@ -90,7 +90,7 @@ class NativeEngine:
 
     def send(self, *arrays: Array) -> tuple[list[Array], None]:
         """The arrays themselves."""
-        return [np.ascontiguousarray(array) for array in arrays], None
+        return [np.ascontiguousarray(array, np.float64) for array in arrays], None
 
     def is_short_of_memory(self, network: BatchNetwork, given: RawInput) -> bool:
         """Never: a thread has one slot."""
@@ -226,7 +226,9 @@ def _built(source: str) -> Path:
     processor = (
         Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0] if Path("/proc/cpuinfo").exists() else ""
     )
-    model = [line for line in processor.splitlines() if line.startswith(("model name", "flags"))]
+    model = [
+        line for line in processor.splitlines() if line.startswith(("model name", "flags", "CPU part", "Features"))
+    ]
     key = hashlib.sha256("\n".join([source, *FLAGS, *model]).encode()).hexdigest()[:20]
     folder = _cache_folder()
     library = folder / f"batch-{key}.so"
@@ -236,13 +238,18 @@ def _built(source: str) -> Path:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         text, made = Path(scratch) / "kernels.cpp", Path(scratch) / "kernels.so"
         text.write_text(source, encoding="utf-8")
-        done = subprocess.run(
-            [COMPILER, *FLAGS, str(text), "-o", str(made)],
-            capture_output=True,
-            text=True,
-            timeout=_BUILD_LIMIT,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [COMPILER, *FLAGS, str(text), "-o", str(made)],
+                capture_output=True,
+                text=True,
+                timeout=_BUILD_LIMIT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise InputError(
+                f"{COMPILER} took more than {_BUILD_LIMIT:.0f} s to compile the batch solver; use the structured solver"
+            ) from None
         if done.returncode:
             line = next((line for line in done.stderr.splitlines() if "error" in line), "no message")
             raise InputError(

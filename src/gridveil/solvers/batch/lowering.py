@@ -119,10 +119,10 @@ def read_points(network: BatchNetwork, raw: Any, xp: Any = np, scale: Any = None
     n_branch = len(grid.branch_from)
     scale = network.objective_scale if scale is None else scale
     there = places(network, xp)
-    bus = raw[:, : 4 * n_bus].reshape(-1, n_bus, 4)[:, there.bus]
+    bus = raw[:, : 4 * n_bus].reshape(len(raw), n_bus, 4)[:, there.bus]
     local = raw[:, 4 * n_bus : 4 * n_bus + n][:, there.local]
     limit = raw[:, 4 * n_bus + 3 * n :]  # those of dense rows, if there are any, stand last
-    branch = limit[:, there.branch].reshape(-1, n_branch, 4)
+    branch = limit[:, there.branch].reshape(len(raw), n_branch, 4)
     flow_scale = there.flow_scale
     first = np.searchsorted(network.segment_gen, np.arange(n_gen))
     last = np.searchsorted(network.segment_gen, np.arange(n_gen), side="right") - 1

@@ -232,9 +232,10 @@ HERE void conclude(const CheckBatch& b, long long row, double* residuals, Comple
       check_dense_row(f, f.distance, -2.0 * LARGE, delta, larger(2.0 * sqrt(delta), LEAST_BALL), of_rows.im);
     }
   }
+  double scale = is_finite(f.scale) ? f.scale : 0.0;  // prices without bound would make anything small
   residuals[0] = f.primal;
-  residuals[1] = f.dual / f.scale;
-  residuals[2] = f.product / f.scale;
+  residuals[1] = f.dual / scale;
+  residuals[2] = f.product / scale;
 }
 
 // Numbers are those of a row; only some of the rows may be asked about.

@@ -174,7 +174,8 @@ FN double inverse(double x) { return 1.0 / x; }
 #endif
 
 // Where a processor works on a slot with one lane, it evaluates branches side by side in vectors (WIDE).
-#ifndef WIDE
+#if !defined(WIDE) || defined(__clang__)  // whose vectors lack some of GCC's operators
+#undef WIDE
 #define WIDE 0
 #endif
 #if WIDE
