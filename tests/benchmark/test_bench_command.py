@@ -41,7 +41,8 @@ def test_json_and_files(tmp_path: Path):
         *("--out", str(tmp_path), "--json"),
     )
     found = json.loads(text)
-    assert set(found) == {"schema", "machine", "tolerances", "results", "releases", "commands", "growth"}
+    assert found.pop("schema") == "gridveil/1"
+    assert set(found) == {"machine", "tolerances", "results", "releases", "commands", "growth"}
     assert [(row["case"], row["solver"], row["status"]) for row in found["results"]] == [
         ("veil2", "structured", "converged"),
         ("veil2", "ipopt", "converged"),
