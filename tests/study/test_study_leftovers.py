@@ -51,13 +51,15 @@ def assert_alike(found, expected):
     assert found.noisy_distance == expected.noisy_distance
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_batches_hand_over_is_done_by_worker_processes(tmp_path, monkeypatch, workers):
+@pytest.mark.parametrize("choice, workers", [(BatchEngine.NATIVE, 1), (BatchEngine.GPU, 2)])
+def test_what_batches_hand_over_is_done_by_worker_processes(tmp_path, monkeypatch, choice, workers):
     """Every second release is handed over, and batches do not know a gas network."""
+    on_cores(monkeypatch)
+    monkeypatch.setattr(engine_batch, "GPU_WORTH", 0)
     monkeypatch.setattr(TogetherReleases, "answer", TogetherReleases.answer)  # put back afterwards
     hand_over_every_second()
     study = study_of(tmp_path, ("veil9", "case14_ieee", "veilgas"))
-    found = rows_of(study, BatchTaskEngine(choice=BatchEngine.NATIVE, workers=workers))
+    found = rows_of(study, BatchTaskEngine(choice=choice, workers=workers))
     expected = rows_of(study, LocalEngine(workers=1))
     for row, alone in zip(found, expected, strict=True):
         assert_alike(row, alone)
@@ -145,15 +147,24 @@ def test_networks_that_a_gpu_is_not_worth_go_to_the_processes(tmp_path, monkeypa
     rows = rows_of(study, BatchTaskEngine(choice=BatchEngine.GPU, workers=2))
     assert len(asked) == 1 and all(row.worker != HERE for row in rows if row.network == "veil9")
     assert any(row.worker == HERE for row in rows if row.network == "case14_ieee")
-    for alone in (
-        BatchTaskEngine(choice=BatchEngine.GPU, workers=1),
-        BatchTaskEngine(choice=BatchEngine.NATIVE, workers=2),
-    ):
-        asked.clear()
-        again = rows_of(study, alone)
-        assert len(asked) == 2
-        for row, other in zip(again, rows, strict=True):
-            assert_alike(row, other)
+    asked.clear()
+    again = rows_of(study, BatchTaskEngine(choice=BatchEngine.GPU, workers=1))
+    assert len(asked) == 2
+    for row, other in zip(again, rows, strict=True):
+        assert_alike(row, other)
+
+
+def test_without_a_gpu_processes_take_small_networks_together_and_large_ones_task_by_task(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine_batch, "TOGETHER_TO", 10)
+    study, engine = study_of(tmp_path, ("veil9", "case14_ieee")), BatchTaskEngine(choice=BatchEngine.NATIVE, workers=2)
+    _, jobs = jobs_of(study)
+    assert {one.network.entry.label: engine._most(one) for one in portions_of(jobs)} == {"veil9": 50, "case14_ieee": 1}
+    found, expected = rows_of(study, engine), rows_of(study, LocalEngine(workers=1))
+    assert all(row.worker != HERE for row in found)
+    for row, alone in zip(found, expected, strict=True):
+        assert_alike(row, alone)
+        if row.network == "case14_ieee":
+            assert (row.delta, row.cost, row.optimisations) == (alone.delta, alone.cost, alone.optimisations)
 
 
 def test_whoever_stops_listening_leaves_no_process_and_no_thread(tmp_path, monkeypatch):
@@ -184,15 +195,18 @@ def test_whoever_stops_listening_leaves_no_process_and_no_thread(tmp_path, monke
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_of_the_engine_ends_the_study(tmp_path, monkeypatch, workers):
+@pytest.mark.parametrize("choice, workers", [(BatchEngine.NATIVE, 1), (BatchEngine.GPU, 2)])
+def test_an_error_of_the_engine_ends_the_study(tmp_path, monkeypatch, choice, workers):
+    on_cores(monkeypatch)
+    monkeypatch.setattr(engine_batch, "GPU_WORTH", 0)
+
     def broken(self, asked, give):
         raise InputError("planted")
 
     monkeypatch.setattr(TogetherReleases, "answer", broken)
     study = study_of(tmp_path, ("veil9", "case14_ieee"))
     with pytest.raises(InputError, match="planted"):
-        run_study(study, tmp_path / "s.sqlite", BatchTaskEngine(choice=BatchEngine.NATIVE, workers=workers))
+        run_study(study, tmp_path / "s.sqlite", BatchTaskEngine(choice=choice, workers=workers))
 
 
 def test_portions_hold_every_job_once_and_one_network_each(tmp_path):

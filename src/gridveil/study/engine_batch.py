@@ -1,7 +1,8 @@
-"""Tasks of a study in batches: all of a network advance together on a GPU, or in native code on all cores.
+"""Tasks of a study in batches: all of a network advance together on a GPU, or a portion of them in native code on each core.
 
 What batches do not make as a whole is left to worker processes, which are at work on it while the batches go on. They also take
-networks that a GPU is not worth, a portion at a time.
+networks that a GPU is not worth, a portion at a time, and without a GPU all of them: small ones in portions, large ones, which
+a core makes no quicker together, task by task.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ the interpreter lock, which they share."""
 GPU_WORTH = 100_000
 """Buses, of all tasks of a network, from which on a GPU is quicker than worker processes."""
 PORTION = 50
-"""Tasks of a network that a GPU is not worth, which a worker process takes at once."""
+"""Tasks of a network that a worker process takes at once, to make them together in native code."""
+TOGETHER_TO = 500
+"""Buses up to which a core makes releases quicker together than one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +109,7 @@ def _trial(rules: Rules, prepared: PreparedNetwork, task: Task, backend: Backend
 class BatchTaskEngine:
     """Networks in batches, on a GPU several side by side; worker processes for what is handed over and for small networks.
 
-    One worker means this process, after the batches.
+    One worker means this process, after the batches, which native code makes on all cores.
     """
 
     choice: BatchEngine
@@ -122,7 +125,7 @@ class BatchTaskEngine:
         pool: Pool = JobPool(prepare, partial(run_tasks, rules), workers=self.workers)
         whole = portions_of(jobs)
         large = [portion for portion in whole if not self._is_small(portion)]
-        small = [part for portion in whole if self._is_small(portion) for part in portion.parts(PORTION)]
+        small = [part for portion in whole if self._is_small(portion) for part in portion.parts(self._most(portion))]
         for number, part in enumerate(small):
             pool.add(-1 - number, part.network, part.tasks)  # other jobs have their position for a number
         batches = _Batches(rules=rules, choice=self.choice, pool=pool, waiting=deque(large), portions=len(small))
@@ -144,7 +147,12 @@ class BatchTaskEngine:
         return self.choice is BatchEngine.GPU
 
     def _is_small(self, portion: Portion) -> bool:
-        return self._on_gpu and self.workers > 1 and portion.buses < GPU_WORTH
+        """Whether worker processes are quicker with a network than batches in this one."""
+        return self.workers > 1 and (not self._on_gpu or portion.buses < GPU_WORTH)
+
+    def _most(self, portion: Portion) -> int:
+        """Tasks of a network that a worker takes at once."""
+        return PORTION if self._on_gpu or portion.network.buses <= TOGETHER_TO else 1
 
 
 Portioned = tuple[TaskOutcome | Failure | None, ...]
