@@ -25,9 +25,8 @@ def missed(case: str, count: int) -> str:
     demand = problem.demand[problem.network.served]
     scenarios, network = shaken(demand.real, demand.imag, count), lower_network(structured_arrays(problem.network))
     begin = perf_counter()
-    answer = batch_backend(
-        network, BatchEngine.NATIVE, retries=count, usual=(demand.real, demand.imag)
-    ).dispatch(scenarios, keep=True)  # fmt: skip
+    backend = batch_backend(network, BatchEngine.NATIVE, retries=count, usual=(demand.real, demand.imag))
+    answer = backend.dispatch(scenarios)
     by_batch, by_cpu = (int((answer.converged & one).sum()) for one in (~answer.by_cpu, answer.by_cpu))
     share = by_batch / max(1, by_batch + by_cpu)
     return (

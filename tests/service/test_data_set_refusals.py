@@ -202,6 +202,8 @@ def test_a_network_that_no_engine_knows_is_refused_as_that(layout, tmp_path):
     network.add_dcline(1, 2)
     (tmp_path / "dc.m").write_text(network.text())
     request = request_of(tmp_path / "dc.m", not_private=True, layout=layout)
-    with pytest.raises(InputError, match=r"do not know DC lines; no engine makes a data set") as refusal:
+    with pytest.raises(
+        InputError, match=r"do not know DC lines; solve such a network by itself.*gridveil solve"
+    ) as refusal:
         make_data_set(request, tmp_path / "data", BatchEngine.STRUCTURED)
     assert "one scenario at a time" not in str(refusal.value)

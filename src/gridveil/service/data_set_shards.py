@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gridveil.core.choices import BatchEngine, Outages, TableLayout
-from gridveil.core.errors import InputError
 from gridveil.sectors.power.arrays import structured_arrays
 from gridveil.service.data_set_pglearn import pglearn_tables, solution_vectors
 from gridveil.service.data_set_retries import retried
@@ -29,7 +28,6 @@ from gridveil.solvers.batch.network import BatchNetwork, lower_network
 from gridveil.solvers.batch.solver import BatchSolver
 
 if TYPE_CHECKING:
-    from gridveil.sectors.power.arrays import OpfArrays
     from gridveil.service.data_set_source import DataSetRequest, DataSetSource
 
 NOT_PRIVATE_FOLDER = "not-private"
@@ -64,7 +62,7 @@ class Shards:
 
         source, rule = open_source(request), load_rule(request.loads)
         arrays = structured_arrays(source.network)
-        lowered = _lowered(arrays, request.source)
+        lowered = lower_network(arrays)
         gridfm = request.layout is TableLayout.GRIDFM
         # gridfm-datakit never switches off what feeds the reference bus, and its checks refuse such scenarios.
         states = outage_states(arrays, reference_stays=gridfm) if request.outages is Outages.N_1 else None
@@ -175,17 +173,6 @@ class Shards:
             labelled, staged, compression="zstd", use_dictionary=False, column_encoding=_encodings(labelled.schema)
         )
         staged.replace(path)
-
-
-def _lowered(arrays: OpfArrays, source: str) -> BatchNetwork:
-    """The network as all engines get it, the structured solver as well; what they do not know is an InputError."""
-    try:
-        return lower_network(arrays)
-    except InputError as error:
-        found, _, _ = str(error).partition(";")  # after it: what a caller with a single scenario can do
-        raise InputError(
-            f"{source}: {found}; no engine makes a data set of such a network (gridveil solve takes one set of demands)"
-        ) from None
 
 
 def _encodings(schema: pa.Schema) -> dict[str, str]:

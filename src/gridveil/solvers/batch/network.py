@@ -261,7 +261,9 @@ def _refuse_elements(arrays: OpfArrays) -> None:
     }
     if any(present.values()):
         found = ", ".join(name for name, there in present.items() if there)
-        raise InputError(f"batches do not know {found}; solve such a network one scenario at a time")
+        raise InputError(
+            f"batches do not know {found}; solve such a network by itself, one set of demands at a time (gridveil solve)"
+        )
 
 
 def _plain_grid(arrays: OpfArrays) -> PlainGrid:
