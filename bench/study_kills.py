@@ -1,4 +1,6 @@
-"""Kill the runner of a study, or one of its workers, at random moments; the store must end up as if nothing had happened.
+"""Kill the runner of a study, one of its workers, or the process these are forked from, at random moments.
+
+The store must end up as if nothing had happened.
 
     python bench/study_kills.py [--kills 20] [--seed 0]
 
@@ -29,7 +31,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    victims = [rng.choice(("runner", "worker")) for _ in range(options.kills)]
+    victims = [rng.choice(("runner", "worker", "server")) for _ in range(options.kills)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         networks = ("veil2", "veil9", "veilgas")

@@ -106,6 +106,18 @@ def test_a_worker_without_jobs_helps_where_most_time_is_left(tmp_path):
     assert pool._choose_key(idle, {"short": 30, "long": 3}) == "short"  # nobody knows yet
 
 
+def test_jobs_that_go_ahead_are_taken_before_a_workers_own(tmp_path):
+    pool = JobPool(partial(build, tmp_path), partial(work, tmp_path), workers=3)
+    pool.add(0, "slow", 1, ahead=True)
+    pool.add(1, "own", 1)
+    list(pool._take())
+    pool._workers = [SimpleNamespace(key="slow", chunk=[0])]
+    at_own, at_slow = (SimpleNamespace(key=key, chunk=[]) for key in ("own", "slow"))
+    assert pool._choose_key(at_own, {"own": 9, "untouched": 9, "slow": 1}) == "slow"
+    assert pool._choose_key(at_slow, {"own": 9, "slow": 1}) == "slow"
+    assert pool._choose_key(at_own, {"own": 9, "untouched": 9}) == "own"  # none is left of them
+
+
 def test_what_goes_wrong_elsewhere_ends_the_results_and_the_workers(tmp_path):
     pool = JobPool(partial(build, tmp_path), partial(work, tmp_path), workers=2)
     pool.add(0, "a", 3)

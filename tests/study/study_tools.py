@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -124,14 +125,26 @@ def start_runner(*arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def worker_pids(runner: int) -> list[int]:
-    """Give the worker processes of a runner (Linux)."""
-    children = Path(f"/proc/{runner}/task/{runner}/children")
+def children_of(process: int) -> list[int]:
+    """Give the children of a process (Linux)."""
     try:
-        pids = [int(pid) for pid in children.read_text().split()]
-        return [pid for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def server_pids(runner: int) -> list[int]:
+    """Give the process from which a runner forks its workers."""
+    found = []
+    for pid in children_of(runner):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += [pid] if b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes() else []
+    return found
+
+
+def worker_pids(runner: int) -> list[int]:
+    """Give the worker processes of a runner."""
+    return [worker for server in server_pids(runner) for worker in children_of(server)]
 
 
 def kill(pid: int) -> None:
@@ -173,7 +186,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def run_with_kills(study: Path, store: Path, victims: list[str], rng: random.Random, *, most_rows: int) -> list[str]:
-    """Run a study to its end although runner or worker are killed, each some rows or moments after the one before.
+    """Run a study to its end although "runner", "worker" or "server" are killed, each some rows or moments after the last.
 
     Gives what was killed when. The study must have more than ``most_rows`` rows per victim.
     """
@@ -186,16 +199,21 @@ def run_with_kills(study: Path, store: Path, victims: list[str], rng: random.Ran
             wait_for_rows(runner, store, rows_in(store) + rng.randint(1, most_rows))
         time.sleep(rng.uniform(0.0, 1.5 if early else 0.05))
         workers = worker_pids(runner.pid)
-        while victim == "worker" and not workers:
+        while victim != "runner" and not workers:
             assert runner.poll() is None, "the study ended early"
             time.sleep(0.01)
             workers = worker_pids(runner.pid)
+        servers = server_pids(runner.pid)
         log.append(f"{victim} killed at {rows_in(store)} rows, {len(workers)} workers alive")
         if victim == "runner":
             kill(runner.pid)
             runner.communicate()
-            wait_until_gone(workers)
+            wait_until_gone([*servers, *workers])
             runner = start_runner(*arguments)
+        elif victim == "server":
+            for server in servers:
+                kill(server)
+            wait_until_gone(workers)
         else:
             kill(rng.choice(workers))
     out, err = runner.communicate()

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds worker pr
 def test_kills_of_runner_and_workers_leave_no_trace(tmp_path):
     study = write_study(tmp_path / "s.toml", seeds=120)
     run_study(read_study(study), tmp_path / "undisturbed.sqlite", LocalEngine(workers=1))
-    victims = ["worker", "runner", "worker", "runner"]
+    victims = ["worker", "runner", "server", "worker", "runner"]
     run_with_kills(study, tmp_path / "killed.sqlite", victims, random.Random(8), most_rows=25)
     assert_same_rows(tmp_path / "killed.sqlite", tmp_path / "undisturbed.sqlite")
     summary = summarise(tmp_path / "killed.sqlite")

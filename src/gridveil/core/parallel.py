@@ -11,14 +11,12 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import signal
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
@@ -26,6 +24,7 @@ from typing import Any, Generic, TypeVar
 
 from gridveil.core.errors import GridveilError, InputError
 from gridveil.core.inbox import Inbox
+from gridveil.core.worker_start import module_of, start_worker
 
 Key = TypeVar("Key", bound=Hashable)
 State = TypeVar("State")
@@ -37,9 +36,6 @@ MOST_DEATHS = 3  # of workers during one job, before that job is given up
 MOST_LOST_STARTS = 10  # of workers in a row that die before they begin a job of a key, before that key is given up
 CHUNK_SECONDS = 0.25  # how much work is sent at once
 LARGEST_CHUNK = 64
-THREAD_LIMITS = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
-)
 _NO_KEY_YET = object()  # stands for the key of workers that died before they took any job
 
 
@@ -82,13 +78,15 @@ def run_many(
     jobs: Iterable[tuple[Key, Job]],
     *,
     workers: int,
+    preload: Sequence[str] = (),
 ) -> Generator[tuple[int, Result | Failure], None, None]:
     """Run all jobs; yield (position in ``jobs``, result) as they finish.
 
     ``build`` and ``work`` must be picklable (functions of a module, or partials of such), as must jobs and results. What a
     job raises becomes its Failure. One worker means this process. InputError if worker processes cannot be started.
+    ``preload`` names modules that every worker will need, beside those of ``build`` and ``work``.
     """
-    pool = JobPool(build, work, workers=workers)
+    pool = JobPool(build, work, workers=workers, preload=preload)
     for index, (key, job) in enumerate(jobs):
         pool.add(index, key, job)
     pool.end()
@@ -153,6 +151,7 @@ class _Added:
     index: int
     key: Any
     job: Any
+    ahead: bool
 
 
 @dataclass(frozen=True)
@@ -176,21 +175,29 @@ class JobPool(Generic[Key, State, Job, Result]):
     One worker means this process: jobs then wait until nothing more can come.
     """
 
-    def __init__(self, build: Callable[[Key], State], work: Callable[[State, Job], Result], *, workers: int) -> None:
+    def __init__(
+        self,
+        build: Callable[[Key], State],
+        work: Callable[[State, Job], Result],
+        *,
+        workers: int,
+        preload: Sequence[str] = (),
+    ) -> None:
         self._build, self._work, self._size = build, work, workers
+        self._preload = [*dict.fromkeys([module_of(build), module_of(work), *preload])]
         self._inbox: Inbox[_Added | _Given | _NoMore] = Inbox()
         self._ended = False
         self._jobs: dict[int, Job] = {}
         self._waiting: dict[Key, deque[int]] = {}
+        self._ahead: set[Key] = set()
         self._deaths: Counter[int] = Counter()
         self._lost_starts: Counter[object] = Counter()
         self._seconds: dict[Key, float] = {}
-        self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
 
-    def add(self, index: int, key: Key, job: Job) -> None:
-        """Leave a job to the workers; its result comes with ``index``."""
-        self._inbox.put(_Added(index, key, job))
+    def add(self, index: int, key: Key, job: Job, *, ahead: bool = False) -> None:
+        """Leave a job to the workers; its result comes with ``index``. One job ``ahead`` brings all of its key before others."""
+        self._inbox.put(_Added(index, key, job, ahead))
 
     def give(self, index: int, result: Result | Failure) -> None:
         """Let a result that was found elsewhere come with those of the workers."""
@@ -236,6 +243,7 @@ class JobPool(Generic[Key, State, Job, Result]):
             if isinstance(thing, _Added):
                 self._jobs[thing.index] = thing.job
                 self._waiting.setdefault(thing.key, deque()).append(thing.index)
+                self._ahead.update([thing.key] if thing.ahead else [])
             elif isinstance(thing, _Given):
                 yield thing.index, thing.result
             elif thing.error is not None:
@@ -254,12 +262,8 @@ class JobPool(Generic[Key, State, Job, Result]):
             self._start()
 
     def _start(self) -> None:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs, self._build, self._work), daemon=True)
-        with _environment(THREAD_LIMITS), _interrupts_held():
-            process.start()
-        theirs.close()
-        self._workers.append(_Worker(process, ours))
+        process, connection = start_worker(_serve, (self._build, self._work), self._preload)
+        self._workers.append(_Worker(process, connection))
 
     def _assign(self, worker: _Worker) -> None:
         left = {key: len(queue) for key, queue in self._waiting.items() if queue}
@@ -276,8 +280,12 @@ class JobPool(Generic[Key, State, Job, Result]):
             worker.connection.send((key, [(index, self._jobs[index]) for index in worker.chunk]))
 
     def _choose_key(self, worker: _Worker, left: dict[Key, int]) -> Key:
-        """The worker's own key, else the first that nobody works on, else the one whose jobs that are left take longest."""
+        """The worker's own key, else the first that nobody works on, else the one whose jobs that are left take longest.
+
+        Keys whose jobs go ahead come before all others.
+        """
         own: Key = worker.key
+        left = {key: count for key, count in left.items() if key in self._ahead} or left
         if own in left:
             return own
         taken = {other.key for other in self._workers if other.chunk}
@@ -344,32 +352,3 @@ class JobPool(Generic[Key, State, Job, Result]):
         queue = self._waiting[worker.key]
         while queue:
             yield queue.popleft(), Failure(f"{MOST_LOST_STARTS} worker processes died before they could begin it")
-
-
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set variables that a process started inside inherits: libraries read them when they are loaded."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """A process started inside never sees Ctrl-C, which goes to the whole group: the parent decides what to do."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # otherwise started by the first process, which would lift the mask again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

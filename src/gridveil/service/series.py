@@ -34,6 +34,7 @@ from gridveil.service.settings import ReleaseSettings
 from gridveil.solvers.backend import Backend
 from gridveil.solvers.batch.backends import engine_for, refuse_other_solver
 from gridveil.solvers.batch.engine import Engine
+from gridveil.solvers.registry import PRELOAD
 
 VERIFIED = "verified"
 READER_HOURS = 24
@@ -143,7 +144,7 @@ def release_series(
         jobs = [("network", draw.hour(hour).noisy) for hour in range(len(curator))]
         linear = [
             cost if isinstance(cost, LinearCost) else None
-            for cost in _in_order(run_many(build, _linear, jobs, workers=workers))
+            for cost in _in_order(run_many(build, _linear, jobs, workers=workers, preload=PRELOAD))
         ]
         draw = draw_sums(curator, linear, settings, draw, account)
         keep(draw)
@@ -172,7 +173,9 @@ def refuse_empty(release: SeriesRelease) -> None:
 def _repairs(build: Callable[[str], Prepared], prepared: Prepared, workers: int, engine: Engine | None) -> Repairs:
     """What repairs many draws: worker processes, or batches by an engine in this one."""
     if engine is None:
-        return lambda jobs: run_many(build, _finish, [("network", job) for job in jobs], workers=workers)
+        return lambda jobs: run_many(
+            build, _finish, [("network", job) for job in jobs], workers=workers, preload=PRELOAD
+        )
 
     def together(jobs: list[Job]) -> Iterator[tuple[int, Repaired | Failure]]:
         work = [partial(_finish_with, prepared, job) for job in jobs]

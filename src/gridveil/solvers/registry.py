@@ -25,6 +25,8 @@ class BackendEntry:
     """From the model, and whether the solver shall print its log."""
 
 
+PRELOAD = ("gridveil.solvers.structured.strategy",)
+"""What a first solve imports, for worker processes that all need it."""
 # Of the time left, for one solve by Ipopt where several secrets are hidden: it is asked where noisy data can serve no flow at
 # all, and then no other way leads to a release.
 SHARE_OF_SEVERAL_SECRETS = 0.4

@@ -22,6 +22,7 @@ from gridveil.solvers.backend import Backend
 from gridveil.solvers.batch.backends import engine_for
 from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
+from gridveil.solvers.registry import PRELOAD
 from gridveil.study.outcome import TaskOutcome
 from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
@@ -122,7 +123,7 @@ class BatchTaskEngine:
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""
-        pool: Pool = JobPool(prepare, partial(run_tasks, rules), workers=self.workers)
+        pool: Pool = JobPool(prepare, partial(run_tasks, rules), workers=self.workers, preload=PRELOAD)
         whole = portions_of(jobs)
         large = [portion for portion in whole if not self._is_small(portion)]
         small = [part for portion in whole if self._is_small(portion) for part in portion.parts(self._most(portion))]
@@ -225,7 +226,8 @@ class _Batches:
             return
 
         def hand_over(place: int) -> None:
-            self.pool.add(portion.positions[place], portion.network, (portion.tasks[place],))
+            # Long jobs that come one by one: were they to wait for those of small networks, all would wait for them in the end.
+            self.pool.add(portion.positions[place], portion.network, (portion.tasks[place],), ahead=True)
 
         for place, row in run_portion(self.rules, prepared, portion.tasks, self.choice, hand_over):
             if self.stop.is_set():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gridveil.core.parallel import run_many
+from gridveil.solvers.registry import PRELOAD
 from gridveil.study.trial import Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
 
@@ -19,4 +20,4 @@ class LocalEngine:
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""
-        return run_many(prepare, partial(run_trial, rules), jobs, workers=self.workers)
+        return run_many(prepare, partial(run_trial, rules), jobs, workers=self.workers, preload=PRELOAD)
