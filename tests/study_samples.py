@@ -135,5 +135,5 @@ def write_store(path: Path, outcomes: Sequence[TaskOutcome], *, files: bool = Tr
     with open_store(path, study) as store:
         store.begin_session(workers=2, engine="local", cores=2)
         for one in outcomes:
-            store.add(one)
+            store.add([one])
     return path

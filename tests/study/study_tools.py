@@ -105,7 +105,7 @@ def jobs_of(study: Study) -> tuple[Rules, list[Job]]:
 def rows_of(study: Study, engine: TaskEngine) -> list[TaskOutcome]:
     """Rows in the order of the jobs; fails unless each comes exactly once, and under its own position."""
     rules, jobs = jobs_of(study)
-    found = list(engine.run(rules, jobs))
+    found = [one for together in engine.run(rules, jobs) for one in together]
     assert sorted(position for position, _ in found) == list(range(len(jobs)))
     rows = [row for _, row in sorted(found, key=lambda one: one[0])]
     for row, (network, task) in zip(rows, jobs, strict=True):

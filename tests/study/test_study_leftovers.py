@@ -183,7 +183,7 @@ def test_whoever_stops_listening_leaves_no_process_and_no_thread(tmp_path, monke
     rules, jobs = jobs_of(study_of(tmp_path, ("veil9", "case14_ieee"), seeds=50))
     before = threading.active_count()
     with closing(BatchTaskEngine(choice=BatchEngine.GPU, workers=2).run(rules, jobs)) as rows:
-        _, row = next(rows)
+        _, row = next(rows)[0]
         assert begun.wait(60)
     pid = int(row.worker.removeprefix("process "))
     assert pid != os.getpid()
@@ -256,17 +256,16 @@ def test_what_a_portion_leaves_over_is_for_any_worker(tmp_path, monkeypatch, los
     """Each task under its own position; of a portion that was lost, all of them."""
     on_cores(monkeypatch)
     monkeypatch.setattr(engine_batch, "PORTION", 3)
-    give, single = engine_batch.JobPool.results, []
+    give, single = engine_batch.JobPool.gathered, []
 
     def some_left_over(pool):
-        for number, found in give(pool):
-            if number >= 0:
-                single.append(number)
-                yield number, found
-            else:
-                yield number, Failure("planted") if lost else (None, *found[1:])
+        for together in give(pool):
+            single.extend(number for number, _ in together if number >= 0)
+            left_over = [Failure("planted") if lost else (None, *found[1:]) for number, found in together if number < 0]
+            portions = [number for number, _ in together if number < 0]
+            yield [one for one in together if one[0] >= 0] + list(zip(portions, left_over, strict=True))
 
-    monkeypatch.setattr(engine_batch.JobPool, "results", some_left_over)
+    monkeypatch.setattr(engine_batch.JobPool, "gathered", some_left_over)
     study = study_of(tmp_path, ("veil9", "case14_ieee"), seeds=5)
     rows = rows_of(study, BatchTaskEngine(choice=BatchEngine.GPU, workers=2))
     assert len(single) >= (10 if lost else 4)

@@ -59,7 +59,7 @@ def fill(path, study, *rows):
     with open_store(path, study) as store:
         store.begin_session(workers=2, engine="local", cores=4)
         for row in rows:
-            store.add(row)
+            store.add([row])
 
 
 def test_rows_come_back_exactly(tmp_path, study):
@@ -143,7 +143,7 @@ def test_two_runners_at_once_are_refused_but_readers_are_not(tmp_path, study):
     path = tmp_path / "s.sqlite"
     with open_store(path, study) as store:
         store.begin_session(workers=1, engine="local", cores=1)
-        store.add(ROW)
+        store.add([ROW])
         with pytest.raises(InputError, match=r"another runner is at work on this store; wait for it"):
             fill(path, study)
         assert len(read_outcomes(path)) == 1

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -209,8 +209,14 @@ class JobPool(Generic[Key, State, Job, Result]):
 
     def results(self) -> Generator[tuple[int, Result | Failure], None, None]:
         """Yield (index, result) until nothing more can come; whoever leaves earlier leaves no process behind."""
+        with closing(self.gathered()) as gathered:
+            for found in gathered:
+                yield from found
+
+    def gathered(self) -> Generator[list[tuple[int, Result | Failure]], None, None]:
+        """The same, all that has come since the last time together: threads that compute may keep the interpreter busy."""
         try:
-            yield from self._results_here() if self._size <= 1 else self._results_of_workers()
+            yield from filter(None, self._results_here() if self._size <= 1 else self._results_of_workers())
         finally:
             self._inbox.close()
             for worker in self._workers:
@@ -219,37 +225,44 @@ class JobPool(Generic[Key, State, Job, Result]):
                 worker.process.join()
                 worker.connection.close()
 
-    def _results_here(self) -> Generator[tuple[int, Result | Failure], None, None]:
+    def _results_here(self) -> Iterator[list[tuple[int, Result | Failure]]]:
         while not self._ended:
             wait([self._inbox.bell])
-            yield from self._take()
+            yield self._take()
         keeper = StateKeeper(self._build)
         for key, queue in self._waiting.items():
             for index in queue:
-                yield index, attempt(keeper, self._work, key, self._jobs.pop(index))
+                yield [(index, attempt(keeper, self._work, key, self._jobs.pop(index)))]
 
-    def _results_of_workers(self) -> Generator[tuple[int, Result | Failure], None, None]:
+    def _results_of_workers(self) -> Iterator[list[tuple[int, Result | Failure]]]:
         while not self._ended or any(self._waiting.values()) or any(worker.chunk for worker in self._workers):
             self._staff()
             connections = [self._inbox.bell, *(worker.connection for worker in self._workers)]
-            wait([*connections, *(worker.process.sentinel for worker in self._workers)])
-            yield from self._take()
-            for worker in list(self._workers):
-                yield from self._listen(worker)
+            ready = set(wait([*connections, *(worker.process.sentinel for worker in self._workers)]))
+            found = self._take() if self._inbox.bell in ready else []
+            for worker in list(
+                self._workers
+            ):  # at every look other threads may take the interpreter, and keep it for a while
+                dead = worker.process.sentinel in ready
+                if dead or worker.connection in ready:
+                    found += self._listen(worker, dead)
+            yield found
 
-    def _take(self) -> Generator[tuple[int, Result | Failure], None, None]:
+    def _take(self) -> list[tuple[int, Result | Failure]]:
         """Look into the inbox: new jobs wait, results are passed on."""
+        found: list[tuple[int, Result | Failure]] = []
         for thing in self._inbox.take():
             if isinstance(thing, _Added):
                 self._jobs[thing.index] = thing.job
                 self._waiting.setdefault(thing.key, deque()).append(thing.index)
                 self._ahead.update([thing.key] if thing.ahead else [])
             elif isinstance(thing, _Given):
-                yield thing.index, thing.result
+                found.append((thing.index, thing.result))
             elif thing.error is not None:
                 raise thing.error
             else:
                 self._ended = True
+        return found
 
     def _staff(self) -> None:
         """Start workers while there are jobs for them, and send chunks to idle ones."""
@@ -293,9 +306,8 @@ class JobPool(Generic[Key, State, Job, Result]):
         seconds = {key: count * self._seconds.get(key, unknown) for key, count in left.items()}
         return next((key for key in left if key not in taken), max(left, key=seconds.__getitem__))
 
-    def _listen(self, worker: _Worker) -> Generator[tuple[int, Result | Failure], None, None]:
-        """Receive a worker's message, and discard the worker if it has died."""
-        dead = not worker.process.is_alive()  # before reading: what it sent before its death is then all there
+    def _listen(self, worker: _Worker, dead: bool) -> Iterator[tuple[int, Result | Failure]]:
+        """Receive a worker's messages, and discard the worker if it was dead before: all that it sent is then there."""
         try:
             while worker.connection.poll():
                 message = worker.connection.recv()
@@ -322,7 +334,7 @@ class JobPool(Generic[Key, State, Job, Result]):
         self._seconds[worker.key] = max(seconds, (before + seconds) / 2)  # quick to learn that jobs are long
         return index, result
 
-    def _discard(self, worker: _Worker) -> Generator[tuple[int, Result | Failure], None, None]:
+    def _discard(self, worker: _Worker) -> Iterator[tuple[int, Result | Failure]]:
         """Put a dead worker's jobs back, and give up a job whose workers have died too often."""
         self._workers.remove(worker)
         worker.process.join()

@@ -132,14 +132,12 @@ class BatchTaskEngine:
         batches = _Batches(rules=rules, choice=self.choice, pool=pool, waiting=deque(large), portions=len(small))
         try:
             batches.begin(SIDE_BY_SIDE if self._on_gpu else 1)  # native batches fill all cores by themselves
-            for number, found in pool.results():
-                if number < 0:
-                    yield from batches.take_portion(small[-1 - number], found)
-                    continue
-                row = found[0] if isinstance(found, tuple) else found
-                if row is None:
-                    raise RuntimeError("a task by itself was left over")
-                yield number, row
+            for results in pool.gathered():
+                rows = [(number, _row_of(found)) for number, found in results if number >= 0]
+                for number, portioned in results:
+                    rows += batches.take_portion(small[-1 - number], portioned) if number < 0 else []
+                if rows:
+                    yield rows
         finally:
             batches.stop.set()
 
@@ -159,6 +157,14 @@ class BatchTaskEngine:
 Portioned = tuple[TaskOutcome | Failure | None, ...]
 """Rows of a portion; None for what is left over."""
 Pool = JobPool[TrialNetwork, PreparedNetwork, tuple[Task, ...], Portioned]
+
+
+def _row_of(found: Portioned | Failure) -> TaskOutcome | Failure:
+    """Of a task by itself."""
+    row = found[0] if isinstance(found, tuple) else found
+    if row is None:
+        raise RuntimeError("a task by itself was left over")
+    return row
 
 
 @dataclass(eq=False, kw_only=True)
@@ -183,15 +189,17 @@ class _Batches:
         for _ in range(threads):
             threading.Thread(target=copy_context().run, args=(self._work,), daemon=True).start()
 
-    def take_portion(self, portion: Portion, found: Portioned | Failure) -> Rows:
-        """Yield the rows of a portion that a worker had; what is left over is for any worker, task by task."""
+    def take_portion(self, portion: Portion, found: Portioned | Failure) -> list[tuple[int, TaskOutcome | Failure]]:
+        """The rows of a portion that a worker had; what is left over is for any worker, task by task."""
+        made = []
         rows = (None,) * len(portion.tasks) if isinstance(found, Failure) else found
         for position, task, row in zip(portion.positions, portion.tasks, rows, strict=True):
             if row is None:
                 self.pool.add(position, portion.network, (task,))
             else:
-                yield position, row
+                made.append((position, row))
         self._end_one()
+        return made
 
     def _work(self) -> None:
         """Take networks until none is left."""

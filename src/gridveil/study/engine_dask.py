@@ -56,7 +56,8 @@ class DaskEngine:
         self.cluster.check(sorted({str(network.entry.path) for network, _ in jobs if network.entry.path}))
         run = secrets.token_hex(4)
         if self.batches is None:
-            yield from self.cluster.run(_run_task, [(run, rules, network, task) for network, task in jobs])
+            for found in self.cluster.run(_run_task, [(run, rules, network, task) for network, task in jobs]):
+                yield [found]
         else:
             yield from self._run_portions(run, rules, jobs, self.batches)
 
@@ -70,12 +71,12 @@ class DaskEngine:
         work.add(_run_portion, given, names=portions, resources=self._resources(engine))
         for name, result in work.results():
             if isinstance(name, int):
-                yield name, result
+                yield [(name, result)]
                 continue
             rows = [result] * len(name.tasks) if isinstance(result, Failure) else result
             left = [position for position, row in zip(name.positions, rows, strict=True) if row is None]
             work.add(_run_task, [(run, rules, *jobs[position]) for position in left], names=left)
-            yield from ((p, row) for p, row in zip(name.positions, rows, strict=True) if row is not None)
+            yield [(p, row) for p, row in zip(name.positions, rows, strict=True) if row is not None]
 
     def _resources(self, engine: BatchEngine) -> dict[str, int]:
         """What a portion asks of a worker; InputError if one that would take portions has no such engine."""

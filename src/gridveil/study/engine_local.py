@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gridveil.core.parallel import run_many
+from gridveil.core.parallel import JobPool
 from gridveil.solvers.registry import PRELOAD
 from gridveil.study.trial import Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
@@ -20,4 +20,8 @@ class LocalEngine:
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""
-        return run_many(prepare, partial(run_trial, rules), jobs, workers=self.workers, preload=PRELOAD)
+        pool = JobPool(prepare, partial(run_trial, rules), workers=self.workers, preload=PRELOAD)
+        for index, (network, task) in enumerate(jobs):
+            pool.add(index, network, task)
+        pool.end()
+        return pool.gathered()

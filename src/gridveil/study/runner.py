@@ -32,7 +32,7 @@ class TaskEngine(Protocol):
         """Number of parallel tasks."""
 
     def run(self, rules: Rules, jobs: Sequence[Job]) -> Rows:
-        """Yield (job index, row) as the jobs finish."""
+        """Yield (job index, row) of all jobs that have finished since the last time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +66,15 @@ def run_study(
             sites=study.sites, task_seconds=study.limits.task_seconds, keep=study.keep, fidelity=study.fidelity
         )
         with watch(f"study {study.name}", len(jobs)) as advance, closing(engine.run(rules, jobs)) as results:
-            for position, result in results:
-                network, task = jobs[position]
-                rows.add(failed_outcome(network, task, result.reason) if isinstance(result, Failure) else result)
-                advance()
+            for found in results:
+                rows.add(
+                    [
+                        failed_outcome(*jobs[position], result.reason) if isinstance(result, Failure) else result
+                        for position, result in found
+                    ]
+                )
+                for _ in found:
+                    advance()
     return RunReport(tasks=total, before=total - len(jobs), computed=len(jobs))
 
 

@@ -1,7 +1,8 @@
 """The store of a study: one SQLite file with its settings, one row per finished task, and the sessions that made them.
 
-Each row is committed by itself with the time spent so far, so whatever is killed at whatever moment loses the tasks under
-way and nothing else. The file is written ahead (WAL) and can be read while a runner is at work.
+Rows are committed as they come, those that come at the same time together, with the time spent so far; so whatever is killed at
+whatever moment loses the tasks under way and nothing else. The file is written ahead (WAL) and can be read while a runner is at
+work.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import sqlite3
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -107,16 +108,16 @@ class Store:
                 (datetime.now(UTC).isoformat(timespec="seconds"), workers, engine, cores),
             ).lastrowid
 
-    def add(self, outcome: TaskOutcome) -> None:
-        """Write one row, replacing an earlier one of the same task, together with the time spent so far."""
+    def add(self, outcomes: Sequence[TaskOutcome]) -> None:
+        """Write rows, all or none, replacing earlier ones of the same tasks, together with the time spent so far."""
         places = ", ".join("?" * len(NAMES))
         with self._writing() as connection:
-            connection.execute(
-                f"INSERT OR REPLACE INTO outcomes ({', '.join(NAMES)}) VALUES ({places})", _VALUES(outcome)
+            connection.executemany(
+                f"INSERT OR REPLACE INTO outcomes ({', '.join(NAMES)}) VALUES ({places})", map(_VALUES, outcomes)
             )
             connection.execute(
-                "UPDATE sessions SET seconds = ?, tasks = tasks + 1 WHERE id = ?",
-                (time.perf_counter() - self._clock, self._session),
+                "UPDATE sessions SET seconds = ?, tasks = tasks + ? WHERE id = ?",
+                (time.perf_counter() - self._clock, len(outcomes), self._session),
             )
 
     @contextmanager

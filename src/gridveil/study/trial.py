@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from gridveil.sectors.model import Model
 
 Vector = NDArray[np.float64]
-Rows = Generator[tuple[int, TaskOutcome | Failure], None, None]
-"""What an engine gives: the position of a job, and its row or why there is none."""
+Rows = Generator[list[tuple[int, TaskOutcome | Failure]], None, None]
+"""What an engine gives: positions of jobs, and their rows or why there are none; all that it knows of at the same time."""
 PACKAGES = ("numpy", "casadi", "numba")
 
 
