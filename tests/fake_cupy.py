@@ -46,6 +46,17 @@ class Stream:
         pass
 
 
+class Event:
+    def __init__(self, disable_timing: bool, block: bool = False) -> None:
+        self._recorded = False
+
+    def record(self) -> None:
+        self._recorded = True
+
+    def synchronize(self) -> None:
+        assert self._recorded, "waits for nothing"
+
+
 class Device:
     compute_capability = "90"
     mem_info = (FREE_BYTES, FREE_BYTES)
@@ -169,7 +180,7 @@ def cupy(monkeypatch):
     stand_in.__getattr__ = lambda name: getattr(np, name)  # type: ignore[method-assign]
     stand_in.cuda = types.SimpleNamespace(Device=Device, Stream=Stream, runtime=types.SimpleNamespace())
     stand_in.cuda.runtime.CUDARuntimeError = RuntimeError
-    stand_in.cuda.Event = lambda disable_timing: types.SimpleNamespace(record=lambda: None)
+    stand_in.cuda.Event = Event
     stand_in.cuda.get_current_stream = Stream
     stand_in.cuda.alloc_pinned_memory = bytearray
     stand_in.zeros = lambda *given: np.zeros(*given).view(Array)

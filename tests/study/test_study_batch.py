@@ -10,7 +10,7 @@ from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import NoReleaseError
 from gridveil.sectors.registry import load_case
 from gridveil.solvers.batch.engine_native import missing_compiler
-from gridveil.study import engine_batch
+from gridveil.study import batches
 from gridveil.study.engine_batch import BatchTaskEngine
 from gridveil.study.engine_local import LocalEngine
 from gridveil.study.explore import ExploreGrid, explore_public
@@ -50,7 +50,7 @@ def test_a_network_that_cannot_be_prepared_fails_in_its_rows(tmp_path, monkeypat
     def refuse(network):
         raise NoReleaseError("planted")
 
-    monkeypatch.setattr(engine_batch, "prepare", refuse)
+    monkeypatch.setattr(batches, "prepare", refuse)
     found = rows_of(study, tmp_path / "s.sqlite", NATIVE)
     assert len(found) and not found["verified"].any() and set(found["reason"]) == {"planted"}
 

@@ -19,9 +19,10 @@ from gridveil.core.deadline import check_time
 from gridveil.core.errors import InputError
 from gridveil.core.parallel import Failure
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
-from gridveil.study import engine_batch
-from gridveil.study.engine_batch import BatchTaskEngine, portions_of, run_tasks
+from gridveil.study import batches, engine_batch
+from gridveil.study.engine_batch import BatchTaskEngine, run_tasks
 from gridveil.study.engine_local import LocalEngine
+from gridveil.study.portions import portions_of
 from gridveil.study.runner import run_study
 from gridveil.study.store import read_outcomes
 from gridveil.study.study_file import read_study
@@ -37,8 +38,9 @@ def study_of(path, networks, seeds=4, methods=("auto",)):
 
 
 def on_cores(monkeypatch):
-    """Let the choice of a GPU be the native engine: there is no GPU here."""
-    for module in (bulk, engine_batch):
+    """Let the choice of a GPU be the native engine, in this process: there is no GPU here."""
+    monkeypatch.setattr(BatchTaskEngine, "_apart", False)
+    for module in (bulk, batches):
         monkeypatch.setattr(module, "engine_for", lambda choice: NativeEngine(threads=1))
 
 
@@ -123,7 +125,7 @@ def test_each_network_has_a_stream_of_the_device_to_itself(tmp_path, monkeypatch
 
     current = threading.local()
     WithStreams.xp.cuda = SimpleNamespace(Stream=Stream)
-    for module in (bulk, engine_batch):
+    for module in (bulk, batches):
         monkeypatch.setattr(module, "engine_for", lambda choice: WithStreams(threads=1))
     study = study_of(tmp_path, ("veil9", "case14_ieee"))
     rows = rows_of(study, BatchTaskEngine(choice=BatchEngine.GPU, workers=1))

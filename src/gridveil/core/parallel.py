@@ -9,9 +9,6 @@ all jobs at once; to a ``JobPool`` threads add more while it runs.
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
-import threading
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
@@ -24,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from gridveil.core.errors import GridveilError, InputError
 from gridveil.core.inbox import Inbox
-from gridveil.core.worker_start import module_of, start_worker
+from gridveil.core.worker_start import end_with_parent, module_of, start_worker
 
 Key = TypeVar("Key", bound=Hashable)
 State = TypeVar("State")
@@ -108,7 +105,7 @@ def attempt(
 
 def _serve(connection: Connection, build: Callable[[Any], Any], work: Callable[[Any, Any], Any]) -> None:
     """Main loop of a worker: report READY, then build the state of each chunk and report start and result of each job."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     keeper: StateKeeper[Any, Any] = StateKeeper(build)
     with suppress(EOFError, OSError):
         connection.send(None)
@@ -124,13 +121,6 @@ def _serve(connection: Connection, build: Callable[[Any], Any], work: Callable[[
                     connection.send((index, (result, seconds)))
                 except (PicklingError, TypeError, AttributeError) as error:  # a result that cannot cross
                     connection.send((index, (failure_of(error), seconds)))
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 @dataclass(eq=False)
@@ -182,8 +172,10 @@ class JobPool(Generic[Key, State, Job, Result]):
         *,
         workers: int,
         preload: Sequence[str] = (),
+        background: bool = False,
     ) -> None:
-        self._build, self._work, self._size = build, work, workers
+        """In the ``background`` workers have what threads of this process leave of the cores."""
+        self._build, self._work, self._size, self._background = build, work, workers, background
         self._preload = [*dict.fromkeys([module_of(build), module_of(work), *preload])]
         self._inbox: Inbox[_Added | _Given | _NoMore] = Inbox()
         self._ended = False
@@ -275,7 +267,8 @@ class JobPool(Generic[Key, State, Job, Result]):
             self._start()
 
     def _start(self) -> None:
-        process, connection = start_worker(_serve, (self._build, self._work), self._preload)
+        given = (self._build, self._work)
+        process, connection = start_worker(_serve, given, self._preload, background=self._background)
         self._workers.append(_Worker(process, connection))
 
     def _assign(self, worker: _Worker) -> None:

@@ -10,12 +10,13 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -23,20 +24,23 @@ THREAD_LIMITS = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 MOST_LOST_SERVERS = 3
+NICENESS = 10
+"""Of workers in the background: a process that has work gets nine times as much of a core that it shares with one."""
 SEEN_AFTER = 0.05
 """Seconds after which a killed process is known to be gone."""
 
 
 def start_worker(
-    serve: Callable[..., None], given: tuple[Any, ...], preload: Sequence[str]
+    serve: Callable[..., None], given: tuple[Any, ...], preload: Sequence[str], *, background: bool = False
 ) -> tuple[BaseProcess, Connection]:
     """Start a process that runs ``serve(connection, *given)``; it and the connection at this end.
 
-    ``preload`` names modules that all workers need; those of the first worker of this process count.
+    ``preload`` names modules that all workers need; those of the first worker of this process count. In the ``background`` it
+    has what this process leaves of the cores.
     """
     ours, theirs = multiprocessing.Pipe()
     with _environment(THREAD_LIMITS), _interrupts_held():
-        given = (dict(os.environ), serve, theirs, *given)
+        given = (dict(os.environ), background, serve, theirs, *given)
         process = _forked(given, preload) if can_fork() else None
         if process is None:
             process = multiprocessing.get_context("spawn").Process(target=_run, args=given, daemon=True)
@@ -73,11 +77,27 @@ def module_of(function: Callable[..., Any]) -> str:
     return function.__module__
 
 
-def _run(environment: Mapping[str, str], serve: Callable[..., None], connection: Connection, *given: Any) -> None:
+def end_with_parent() -> None:
+    """Let this process, a worker, end as soon as the one that has started it is gone."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _run(
+    environment: Mapping[str, str], background: bool, serve: Callable[..., None], connection: Connection, *given: Any
+) -> None:
     """A worker's first steps: a fork server has the environment of the time when it was started, and heeds Ctrl-C."""
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if background and hasattr(os, "nice"):
+        os.nice(NICENESS)
     serve(connection, *given)
 
 

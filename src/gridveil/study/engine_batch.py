@@ -8,22 +8,17 @@ a core makes no quicker together, task by task.
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
-from gridveil.bilevel.bulk import ALONE, run_all
 from gridveil.core.choices import BatchEngine
-from gridveil.core.deadline import stoppable
 from gridveil.core.parallel import Failure, JobPool, failure_of
-from gridveil.solvers.backend import Backend
-from gridveil.solvers.batch.backends import engine_for
-from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.registry import PRELOAD
+from gridveil.study.batches import Batches, batches_apart, batches_here
 from gridveil.study.outcome import TaskOutcome
+from gridveil.study.portions import Portion, portions_of, run_portion
 from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
 SIDE_BY_SIDE = 4
@@ -35,54 +30,6 @@ PORTION = 50
 """Tasks of a network that a worker process takes at once, to make them together in native code."""
 TOGETHER_TO = 500
 """Buses up to which a core makes releases quicker together than one after the other."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Portion:
-    """Tasks of one network that advance together, and their positions among all jobs."""
-
-    network: TrialNetwork
-    tasks: tuple[Task, ...]
-    positions: tuple[int, ...]
-
-    @property
-    def buses(self) -> int:
-        """Of all tasks."""
-        return len(self.tasks) * self.network.buses
-
-    def parts(self, most: int) -> list[Portion]:
-        """The same in parts of so many tasks."""
-        return [
-            replace(self, tasks=self.tasks[begin : begin + most], positions=self.positions[begin : begin + most])
-            for begin in range(0, len(self.tasks), most)
-        ]
-
-
-def portions_of(jobs: Sequence[tuple[TrialNetwork, Task]], most: int | None = None) -> list[Portion]:
-    """The tasks of each network, ``most`` at a time; large networks first, as what they leave over takes longest."""
-    by_network: dict[TrialNetwork, list[int]] = {}
-    for position, (network, _) in enumerate(jobs):
-        by_network.setdefault(network, []).append(position)
-    found = []
-    for network, positions in sorted(by_network.items(), key=lambda item: -item[0].buses):
-        whole = Portion(
-            network=network, tasks=tuple(jobs[position][1] for position in positions), positions=tuple(positions)
-        )
-        found += whole.parts(most or len(positions))
-    return found
-
-
-def run_portion(
-    rules: Rules,
-    prepared: PreparedNetwork,
-    tasks: Sequence[Task],
-    choice: BatchEngine | Engine,
-    hand_over: Callable[[int], None],
-) -> Iterator[tuple[int, TaskOutcome | Failure]]:
-    """Yield (position among the tasks, row); a task to be run by itself is handed over instead, by its position."""
-    work = [partial(_trial, rules, prepared, task) for task in tasks]
-    for position, outcome in run_all(work, prepared.backend, prepared.model, choice, hand_over=hand_over):
-        yield position, outcome.result or failure_of(outcome.error or RuntimeError())
 
 
 def run_tasks(
@@ -102,15 +49,12 @@ def _alone(rules: Rules, prepared: PreparedNetwork, task: Task) -> TaskOutcome |
         return failure_of(error)
 
 
-def _trial(rules: Rules, prepared: PreparedNetwork, task: Task, backend: Backend) -> TaskOutcome:
-    return run_trial(rules, replace(prepared, backend=backend), task)
-
-
 @dataclass(frozen=True, kw_only=True)
 class BatchTaskEngine:
     """Networks in batches, on a GPU several side by side; worker processes for what is handed over and for small networks.
 
-    One worker means this process, after the batches, which native code makes on all cores.
+    One worker means this process, after the batches, which native code makes on all cores. Otherwise a GPU is fed by a process of
+    its own: its threads and the one that listens to workers would wait for the same interpreter.
     """
 
     choice: BatchEngine
@@ -123,30 +67,39 @@ class BatchTaskEngine:
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""
-        pool: Pool = JobPool(prepare, partial(run_tasks, rules), workers=self.workers, preload=PRELOAD)
+        pool: Pool = JobPool(
+            prepare,
+            partial(run_tasks, rules),
+            workers=self.workers,
+            preload=PRELOAD,
+            background=self._on_gpu,  # which is idle while its threads wait for a core
+        )
         whole = portions_of(jobs)
         large = [portion for portion in whole if not self._is_small(portion)]
         small = [part for portion in whole if self._is_small(portion) for part in portion.parts(self._most(portion))]
         for number, part in enumerate(small):
             pool.add(-1 - number, part.network, part.tasks)  # other jobs have their position for a number
-        batches = _Batches(rules=rules, choice=self.choice, pool=pool, waiting=deque(large), portions=len(small))
-        try:
-            batches.begin(SIDE_BY_SIDE if self._on_gpu else 1)  # native batches fill all cores by themselves
+        outlet = _Outlet(jobs=jobs, pool=pool, sources=len(small) + 1)
+        side_by_side = SIDE_BY_SIDE if self._on_gpu else 1  # native batches fill all cores by themselves
+        given = Batches(rules=rules, choice=self.choice, portions=tuple(large), side_by_side=side_by_side)
+        with batches_apart(given, outlet) if self._apart and large else batches_here(given, outlet):
             for results in pool.gathered():
                 rows = [(number, _row_of(found)) for number, found in results if number >= 0]
                 for number, portioned in results:
-                    rows += batches.take_portion(small[-1 - number], portioned) if number < 0 else []
+                    rows += outlet.take_portion(small[-1 - number], portioned) if number < 0 else []
                 if rows:
                     yield rows
-        finally:
-            batches.stop.set()
 
     @property
     def _on_gpu(self) -> bool:
         return self.choice is BatchEngine.GPU
 
+    @property
+    def _apart(self) -> bool:
+        return self._on_gpu and self.workers > 1
+
     def _is_small(self, portion: Portion) -> bool:
-        """Whether worker processes are quicker with a network than batches in this one."""
+        """Whether worker processes are quicker with a network than batches."""
         return self.workers > 1 and (not self._on_gpu or portion.buses < GPU_WORTH)
 
     def _most(self, portion: Portion) -> int:
@@ -168,26 +121,23 @@ def _row_of(found: Portioned | Failure) -> TaskOutcome | Failure:
 
 
 @dataclass(eq=False, kw_only=True)
-class _Batches:
-    """Networks that threads take one after the other; rows and what is handed over go to a pool."""
+class _Outlet:
+    """Where batches and portions leave rows and what they hand over: a pool, which ends with the last of them."""
 
-    rules: Rules
-    choice: BatchEngine
+    jobs: Sequence[tuple[TrialNetwork, Task]]
     pool: Pool
-    waiting: deque[Portion]
-    portions: int
-    """Of small networks, which worker processes have."""
-    stop: threading.Event = field(default_factory=threading.Event)
-    """Set when nobody waits for rows any more."""
+    sources: int
+    """Batches and portions that have not ended."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _at_work: int = 0
 
-    def begin(self, threads: int) -> None:
-        """Begin with the first networks."""
-        threads = max(1, min(threads, len(self.waiting)))
-        self._at_work = threads + self.portions
-        for _ in range(threads):
-            threading.Thread(target=copy_context().run, args=(self._work,), daemon=True).start()
+    def tell(self, position: int, row: TaskOutcome | Failure | None) -> None:
+        """A row of batches, or a task that they hand over."""
+        if row is not None:
+            self.pool.give(position, (row,))
+            return
+        # Long jobs that come one by one: were they to wait for those of small networks, all would wait for them in the end.
+        network, task = self.jobs[position]
+        self.pool.add(position, network, (task,), ahead=True)
 
     def take_portion(self, portion: Portion, found: Portioned | Failure) -> list[tuple[int, TaskOutcome | Failure]]:
         """The rows of a portion that a worker had; what is left over is for any worker, task by task."""
@@ -198,46 +148,12 @@ class _Batches:
                 self.pool.add(position, portion.network, (task,))
             else:
                 made.append((position, row))
-        self._end_one()
+        self.end()
         return made
 
-    def _work(self) -> None:
-        """Take networks until none is left."""
-        try:
-            engine_for(self.choice)  # what it lacks is said before any network is read
-            with stoppable(self.stop):
-                while (portion := self._next()) is not None:
-                    self._run(portion)
-        except BaseException as error:
-            self.pool.end(error)
-            return
-        self._end_one()
-
-    def _end_one(self) -> None:
-        """Of threads and portions; the last says that nothing more will come."""
+    def end(self, error: BaseException | None = None) -> None:
+        """Of a source; the last says that nothing more will come."""
         with self._lock:
-            self._at_work -= 1
-            if not self._at_work:
-                self.pool.end()
-
-    def _next(self) -> Portion | None:
-        with self._lock:
-            return self.waiting.popleft() if self.waiting and not self.stop.is_set() else None
-
-    def _run(self, portion: Portion) -> None:
-        try:
-            with ALONE:
-                prepared = prepare(portion.network)
-        except Exception as error:
-            for position in portion.positions:
-                self.pool.give(position, (failure_of(error),))
-            return
-
-        def hand_over(place: int) -> None:
-            # Long jobs that come one by one: were they to wait for those of small networks, all would wait for them in the end.
-            self.pool.add(portion.positions[place], portion.network, (portion.tasks[place],), ahead=True)
-
-        for place, row in run_portion(self.rules, prepared, portion.tasks, self.choice, hand_over):
-            if self.stop.is_set():
-                return
-            self.pool.give(portion.positions[place], (row,))
+            self.sources -= 1
+            if error is not None or not self.sources:
+                self.pool.end(error)

@@ -19,8 +19,8 @@ from gridveil.core.cluster import Cluster, ClusterJobs, connected, distributed
 from gridveil.core.errors import InputError
 from gridveil.core.parallel import Failure, StateKeeper, attempt
 from gridveil.solvers.batch.backends import engine_for
-from gridveil.study.engine_batch import Portion, portions_of, run_portion
 from gridveil.study.outcome import TaskOutcome
+from gridveil.study.portions import Portion, portions_of, run_portion
 from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
 PORTION = 250

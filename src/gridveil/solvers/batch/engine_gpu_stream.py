@@ -43,6 +43,8 @@ class GpuStream:
         self._copied = engine.pinned(np.int32, len(TOLD), rows), engine.pinned(np.float64, rows)
         self._seen = np.zeros((len(TOLD), rows), np.int32), np.zeros(rows)
         self._event = xp.cuda.Event(disable_timing=True)
+        # Rounds take milliseconds: a thread that sleeps meanwhile leaves its core to worker processes.
+        self._over = xp.cuda.Event(block=True, disable_timing=True)
         self.looked = perf_counter()
         """When the host was last told what has ended."""
         self._follow_host()
@@ -82,12 +84,13 @@ class GpuStream:
             self._engine.launch(self._held, ("latch", "rounds"), (self._net, self._batch), self._rows.put)
             for array, copy in zip((self.arrays.told, self.arrays.made["cost"]), self._copied, strict=True):
                 array.get(stream=self._cuda, out=copy, blocking=False)
+            self._over.record()
         self._flying = True
 
     def wait(self) -> None:
         """Until these rounds are over."""
         if self._flying:
-            self._cuda.synchronize()
+            self._over.synchronize()
             told, cost = self._copied
             self._seen, self._flying = (told.copy(), cost.copy()), False
 
