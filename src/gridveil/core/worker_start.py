@@ -49,6 +49,16 @@ def start_worker(
     return process, ours
 
 
+def make_ready(preload: Sequence[str]) -> None:
+    """Let the modules be imported that workers will need, where that is done once for all, and do not wait for it."""
+    if can_fork():
+        from multiprocessing import forkserver
+
+        multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
+        with _environment(THREAD_LIMITS), _interrupts_held():
+            forkserver.ensure_running()
+
+
 def _forked(given: tuple[Any, ...], preload: Sequence[str]) -> BaseProcess | None:
     """A process from the fork server; None if that dies again and again before it answers."""
     context = multiprocessing.get_context("forkserver")

@@ -14,6 +14,7 @@ from functools import partial
 
 from gridveil.core.choices import BatchEngine
 from gridveil.core.parallel import Failure, JobPool, failure_of
+from gridveil.core.worker_start import make_ready
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.registry import PRELOAD
 from gridveil.study.batches import Batches, batches_apart, batches_here
@@ -64,6 +65,11 @@ class BatchTaskEngine:
     def name(self) -> str:
         """As in ``--engine``."""
         return self.choice.value
+
+    def make_ready(self) -> None:
+        """Let modules be imported while networks are read."""
+        if self.workers > 1:
+            make_ready((__name__, *PRELOAD))
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""

@@ -51,6 +51,9 @@ class DaskEngine:
         """How many there are at the start."""
         return self.cluster.workers
 
+    def make_ready(self) -> None:
+        """Nothing: workers are there already."""
+
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""
         self.cluster.check(sorted({str(network.entry.path) for network, _ in jobs if network.entry.path}))

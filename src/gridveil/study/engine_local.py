@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gridveil.core.parallel import JobPool
+from gridveil.core.worker_start import make_ready
 from gridveil.solvers.registry import PRELOAD
 from gridveil.study.trial import Rows, Rules, Task, TrialNetwork, prepare, run_trial
 
@@ -17,6 +18,11 @@ class LocalEngine:
 
     workers: int
     name: str = "local"
+
+    def make_ready(self) -> None:
+        """Let modules be imported while networks are read."""
+        if self.workers > 1:
+            make_ready((__name__, *PRELOAD))
 
     def run(self, rules: Rules, jobs: Sequence[tuple[TrialNetwork, Task]]) -> Rows:
         """Yield (job index, row) as the jobs finish."""

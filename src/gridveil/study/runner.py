@@ -31,6 +31,9 @@ class TaskEngine(Protocol):
     def workers(self) -> int:
         """Number of parallel tasks."""
 
+    def make_ready(self) -> None:
+        """Begin with what takes a while and needs no job."""
+
     def run(self, rules: Rules, jobs: Sequence[Job]) -> Rows:
         """Yield (job index, row) of all jobs that have finished since the last time."""
 
@@ -54,6 +57,7 @@ def run_study(
     study: Study, store: Path, engine: TaskEngine, *, retry_failed: bool = False, watch: Watch = unwatched
 ) -> RunReport:
     """Run missing tasks. A failed task is a row with its reason, and counts as finished unless retried."""
+    engine.make_ready()
     networks = [_inspected(entry, study) for entry in study.networks]
     with open_store(store, study) as rows:
         finished = rows.finished(failed_too=not retry_failed)

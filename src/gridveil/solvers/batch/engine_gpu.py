@@ -62,6 +62,8 @@ LOOK_EVERY = 2
 """Rounds between two looks at how many scenarios are done."""
 ROUNDS_AT_ONCE = 4
 """The same where slots go through rounds on their own."""
+STREAM_ROUNDS = 8
+"""The same for streams, whose host has more to do after a look."""
 MEMORY_SHARE = 0.85
 """Share of the free memory of the device that slots may take."""
 STATE_SHARE = 0.2
@@ -339,18 +341,18 @@ class GpuEngine:
         self.launch(held, names, arguments)
         return stream.end_capture()
 
-    def launch(self, held: Slots, names: tuple[str, ...], arguments: tuple[Any, Any], put: int = 0) -> None:
+    def launch(self, held: Slots, names: tuple[str, ...], arguments: tuple[Any, Any], put: int | None = None) -> None:
         """Kernels by name, one after the other, on all slots; ``arguments`` are ``Net`` and ``Batch``.
 
-        ``put`` is how many problems were ever put into a stream.
+        ``put`` is how many problems were ever put into a stream, if it is for one.
         """
         block, given = block_size(held.lanes), tuple(by_value(one) for one in (*arguments, held.work))
         grid = ((held.tiles * max(WARP, held.lanes) + block - 1) // block,)
         for name in names:
             if name == "latch":
-                held.kernels[name]((1,), (1,), (given[1], np.int32(put)))
+                held.kernels[name]((1,), (1,), (given[1], np.int32(put or 0)))
                 continue
-            more = (np.int32(ROUNDS_AT_ONCE),) if name == "rounds" else ()
+            more = (np.int32(ROUNDS_AT_ONCE if put is None else STREAM_ROUNDS),) if name == "rounds" else ()
             for one in (name, BORDERED.get(name)):
                 if one in held.kernels:
                     held.kernels[one](grid, (block,), given + more)
