@@ -22,7 +22,7 @@ from gridveil.solvers.batch.contract import BatchStatus, Scenarios
 from gridveil.solvers.batch.device_kernels import missing_gpu
 from gridveil.solvers.batch.draws import normal_rows, uniform_rows
 from gridveil.solvers.batch.engine_native import NativeEngine
-from gridveil.solvers.batch.leftovers import Leftovers
+from gridveil.solvers.batch.leftovers import Leftovers, most_promising
 from gridveil.solvers.batch.network import load_network, lower_network
 from gridveil.solvers.batch.solver import BatchSolver
 from gridveil.solvers.structured import Dispatch, StructuredSolver
@@ -223,6 +223,19 @@ def test_infeasible_scenarios_are_reported_and_confirmed():
     assert confirmed.by_cpu.tolist() == [False, True, False, True]
     limited = batch_solver(network, leftovers=Leftovers(network=network, most=1)).dispatch(scenarios)
     assert limited.by_cpu.tolist() == [False, True, False, False]
+
+
+def test_scenarios_that_buy_power_are_tried_after_all_others():
+    _, network, p, q = network_of("case14_ieee")
+    factor = np.array([1.0, 5.0, 20.0, 1.05, 30.0, 40.0])[:, None]
+    found = batch_solver(network).dispatch(Scenarios(demand_p=factor * p, demand_q=factor * q))
+    bought, stuck = BatchStatus.UNBALANCED, BatchStatus.STALLED
+    answer = replace(found, status=np.array([0, bought, stuck, 0, bought, stuck]))
+    assert [most_promising(answer, most).tolist() for most in range(6)] == [
+        [], [2], [2, 5], [1, 2, 5], [1, 2, 4, 5], [1, 2, 4, 5],
+    ]  # fmt: skip
+    tried = replace(answer, by_cpu=np.arange(6) == 2)
+    assert most_promising(tried, 2).tolist() == [1, 5]
 
 
 def test_what_the_kernels_leave_the_structured_solver_completes():

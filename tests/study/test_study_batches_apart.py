@@ -7,6 +7,7 @@ import queue
 import signal
 import sys
 from contextlib import closing
+from importlib.util import find_spec
 
 import pytest
 from study_tools import assert_same_rows, jobs_of, rows_of, wait_until_gone, write_study
@@ -92,6 +93,11 @@ def test_a_missing_engine_is_said_before_anything_is_made(tmp_path, monkeypatch)
     assert not found and isinstance(error, InputError) and "GPU" in str(error)
     monkeypatch.setattr(engine_batch, "GPU_WORTH", 0)
     study = read_study(tmp_path / "s.toml")
+    with pytest.raises(InputError, match="GPU"):
+        run_study(study, tmp_path / "s.sqlite", BatchTaskEngine(choice=BatchEngine.GPU, workers=2))
+    if find_spec("cupy") is None:
+        assert not (tmp_path / "s.sqlite").exists()
+    monkeypatch.setattr(BatchTaskEngine, "make_ready", lambda self: None)  # CuPy is there, but no device
     with pytest.raises(InputError, match="GPU"):
         run_study(study, tmp_path / "s.sqlite", BatchTaskEngine(choice=BatchEngine.GPU, workers=2))
 

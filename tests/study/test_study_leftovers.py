@@ -40,7 +40,7 @@ def study_of(path, networks, seeds=4, methods=("auto",)):
 def on_cores(monkeypatch):
     """Let the choice of a GPU be the native engine, in this process: there is no GPU here."""
     monkeypatch.setattr(BatchTaskEngine, "_apart", False)
-    for module in (bulk, batches):
+    for module in (bulk, batches, engine_batch):
         monkeypatch.setattr(module, "engine_for", lambda choice: NativeEngine(threads=1))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gridveil.service.data_set_pglearn import solution_vectors
 from gridveil.service.data_set_tables import Solved
 from gridveil.solvers.batch.contract import BatchAnswer, Points
-from gridveil.solvers.batch.leftovers import Leftovers
+from gridveil.solvers.batch.leftovers import Leftovers, most_promising
 from gridveil.solvers.batch.network import BatchNetwork
 
 Ints = NDArray[np.int64]
@@ -23,9 +23,9 @@ _BY_ROW = ("cost", "status", "iterations", "factorisations", "residuals", "by_cp
 
 
 def retried(solved: Solved, most: int) -> Solved:
-    """The shard with what the structured solver makes of its first scenarios without a solution, unless it has had them."""
+    """The shard with what the structured solver makes of scenarios without a solution, unless it has had them."""
     before = solved.answer
-    left = np.flatnonzero(~before.converged & ~before.by_cpu)[:most]
+    left = most_promising(before, most)
     if not len(left):
         return solved
     scenarios = solved.scenarios.rows(left)

@@ -11,10 +11,12 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 
 from gridveil.core.choices import BatchEngine
 from gridveil.core.parallel import Failure, JobPool, failure_of
 from gridveil.core.worker_start import make_ready
+from gridveil.solvers.batch.backends import engine_for
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.registry import PRELOAD
 from gridveil.study.batches import Batches, batches_apart, batches_here
@@ -67,7 +69,9 @@ class BatchTaskEngine:
         return self.choice.value
 
     def make_ready(self) -> None:
-        """Let modules be imported while networks are read."""
+        """Let modules be imported while networks are read; InputError if the engine is missing, as far as that is known soon."""
+        if not self._on_gpu or find_spec("cupy") is None:  # CuPy takes a second to load, in a process that needs none
+            engine_for(self.choice)
         if self.workers > 1:
             make_ready((__name__, *PRELOAD))
 

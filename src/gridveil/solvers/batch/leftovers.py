@@ -24,6 +24,16 @@ _OF_GEN = ("gen_bus", "p_min", "p_max", "q_min", "q_max", "cost_0", "cost_1", "c
 _CHANGEABLE = ("p_min", "p_max", "q_min", "q_max", "cost_1", "cost_2")
 
 
+def most_promising(answer: BatchAnswer, most: int) -> NDArray[np.int64]:
+    """So many scenarios without a solution, in their order: those whose soft balances buy power only after all others.
+
+    Of 424 that a batch left of case300 with loads within ±10 %, that solver solves 9, none of them among the 239 that buy power.
+    """
+    left = np.flatnonzero(~answer.converged & ~answer.by_cpu)
+    by_hope = np.argsort(answer.status[left] == BatchStatus.UNBALANCED, kind="stable")
+    return np.sort(left[by_hope[:most]])
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Leftovers:
     """Solves what is left by the structured solver.
@@ -33,12 +43,12 @@ class Leftovers:
 
     network: BatchNetwork
     most: int
-    """Scenarios that are tried, from the first on; later ones keep the status they have."""
+    """Scenarios that are tried: see ``most_promising``. Others keep the status they have."""
     thorough: bool = True
 
     def solve(self, scenarios: Scenarios, answer: BatchAnswer) -> BatchAnswer:
         """The answer with what the structured solver makes of the scenarios without a solution."""
-        left = np.flatnonzero(~answer.converged)[: self.most]
+        left = most_promising(answer, self.most)
         if not len(left):
             return answer
         cost, status, residuals = answer.cost.copy(), answer.status.copy(), answer.residuals.copy()
