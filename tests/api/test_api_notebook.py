@@ -7,15 +7,18 @@ import sys
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
 import gridveil
 import gridveil.service.keeping
 from conftest import two_bus_net
+from gridveil.api import choices
 from gridveil.api.html import facts_html, grid_html
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.service.budget import ledger_of
+from gridveil.solvers.batch.engine_native import missing_compiler
 
 EVIL = "<script>alert(1)"
 SECRETS = ("41.75", "13.25", "0.4175", "0.1325", "43.8")  # P and Q of the two-bus file, per unit, and |S|
@@ -261,3 +264,46 @@ def test_loading_brings_no_plotting_and_no_pandas():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+def test_hours_and_explorations_in_batches_are_those_one_by_one():
+    frame = pd.DataFrame({"timestamp": [0, 1], "site": [2, 2], "p_mw": [80.0, 95.0], "q_mvar": [20.0, 24.0]})
+    case = gridveil.load("veil2")
+    alone, found = (
+        case.release_series(frame, protects="hour", epsilon=1, alpha="2MVA", beta="2%", seed=3, batch=batch)
+        for batch in ("structured", "native")
+    )
+    columns = ["p_mw", "q_mvar"]
+    assert found.to_pandas()[columns].to_numpy() == pytest.approx(alone.to_pandas()[columns].to_numpy(), rel=1e-4)
+    grid = {"alpha": "0.1pu", "beta": "1%", "seeds": 3}
+    one, other = case.explore(**grid).exploration.rows, case.explore(**grid, batch="native").exploration.rows
+    assert other[0].distance_released.mean == pytest.approx(one[0].distance_released.mean, rel=1e-3)
+
+
+def test_an_engine_that_is_missing_is_said_before_a_ledger_is_made(tmp_path, monkeypatch):
+    """And one that would pass over the solver that is asked for."""
+    monkeypatch.setattr(choices, "engine_for", refuse_engine)
+    case, frame = (
+        gridveil.load("veil2"),
+        pd.DataFrame({"timestamp": [0], "site": [2], "p_mw": [80.0], "q_mvar": [20.0]}),
+    )
+    given = {
+        "protects": "hour",
+        "epsilon": 1,
+        "alpha": "2MVA",
+        "beta": "2%",
+        "budget": 3,
+        "ledger": tmp_path / "l.ledger",
+    }
+    with pytest.raises(InputError, match="needs CuPy"):
+        case.release_series(frame, **given, batch="gpu")
+    with pytest.raises(InputError, match="leave out one of the two"):
+        case.release_series(frame, **given, batch="native", solver="ipopt")
+    with pytest.raises(InputError, match="the engine of batches 'turbo' is unknown"):
+        case.explore(batch="turbo")
+    assert not list(tmp_path.iterdir())
+
+
+def refuse_engine(choice):
+    raise InputError("the GPU batch solver needs CuPy")

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gridveil.api.choices import Number, choose, exact_number, listed, tolerance_text
+from gridveil.api.choices import Number, choose, engine_at_hand, exact_number, listed, tolerance_text
 from gridveil.api.explored import ExploreResult
 from gridveil.api.html import facts_html, facts_text
 from gridveil.api.plots import CasePlots
@@ -20,6 +20,7 @@ from gridveil.core.choices import (
     DEFAULT_ALPHA,
     DEFAULT_BETA,
     DEFAULT_EPSILON,
+    BatchEngine,
     CostTargetMode,
     DemandBounds,
     Formulation,
@@ -235,34 +236,37 @@ class GridCase:
         solver: Solver | str = Solver.STRUCTURED,
         demand_bounds: DemandBounds | str = DemandBounds.NONE,
         workers: int = 1,
+        batch: BatchEngine | str = BatchEngine.STRUCTURED,
         confirm: bool = False,
     ) -> SeriesResult:
         """Release hourly demands, timestamp × site, long or wide: see ``gridveil release --help`` and the guide to series.
 
         In place of a frame, "snapshots" stands for those of the case itself: a PyPSA network, or pandapower's profiles.
         ``protects`` says what ``epsilon`` and ``alpha`` hide: one "hour" or the whole "profile" of one customer. The series is
-        one charge. With a ``folder`` its draws are stored there before the repair, and found again by the same call.
+        one charge. With a ``folder`` its draws are stored there before the repair, and found again by the same call. ``batch``
+        repairs all hours together, with "native" or on a "gpu".
         """
-        chosen = choose(Protects, protects, "what the promise protects")
+        target = CostTargetSettings(
+            mode=choose(CostTargetMode, cost_target, "the cost target"),
+            forecast=forecast_cost,
+            share=None if cost_share is None else exact_number(cost_share),
+        )
         settings = SeriesSettings(
             release=ReleaseSettings(
                 epsilon=exact_number(epsilon),
                 alpha=exact_number(alpha),
                 beta=Tolerance.parse(tolerance_text(beta)),
-                target=CostTargetSettings(
-                    mode=choose(CostTargetMode, cost_target, "the cost target"),
-                    forecast=forecast_cost,
-                    share=None if cost_share is None else exact_number(cost_share),
-                ),
+                target=target,
                 seed=seed,
                 solver=Solver(solver),
                 demand_bounds=choose(DemandBounds, demand_bounds, "the demand bounds"),
             ),
-            protects=chosen,
+            protects=choose(Protects, protects, "what the promise protects"),
             mechanism=noise,
             basis=basis,
             delta=None if delta is None else exact_number(delta),
         )
+        engine = engine_at_hand(batch, settings.release.solver)  # what it lacks is said before a ledger is made
         series = (
             named_series(Path(frame), self.case, power_factor)
             if isinstance(frame, str)
@@ -275,7 +279,7 @@ class GridCase:
         asked = confirm_all if confirm or begun else confirm_nothing
         if seed is None:
             cap = None if begun else budget
-            account = LedgerAccount(self._ledger(ledger, settings.release, cap, dataset, asked, chosen))
+            account = LedgerAccount(self._ledger(ledger, settings.release, cap, dataset, asked, settings.protects))
         made = release_series(
             series,
             settings,
@@ -285,6 +289,7 @@ class GridCase:
             keep=(lambda draw: None) if store is None else store.keep,
             announce=(lambda: None) if store is None else store.announce,
             confirm=asked,
+            batch=engine,
         )
         return SeriesResult(made, curator, None if folder is None else Path(folder))
 
@@ -298,22 +303,27 @@ class GridCase:
         demands: DemandSource | str | None = None,
         loading: float | None = None,
         secret: str | Mapping[str, str] | None = None,
+        batch: BatchEngine | str = BatchEngine.STRUCTURED,
     ) -> ExploreResult:
         """Try settings on values that are not secret: see ``gridveil explore --help``.
 
-        With ``secret``, as in ``release``, the values of ``alpha`` are multiples of what it states.
+        With ``secret``, as in ``release``, the values of ``alpha`` are multiples of what it states. ``batch`` makes all
+        releases together, with "native" or on a "gpu".
         """
+        engine = engine_at_hand(batch)
         betas = (beta,) if isinstance(beta, str) else tuple(map(tolerance_text, beta))
         grid = ExploreGrid(alphas=listed(alpha), epsilons=listed(epsilon), betas=betas, seeds=seeds)
         wanted = None if demands is None else choose(DemandSource, demands, "the demands")
         if wanted is DemandSource.TRUE:
             refuse_true_demands(grid)
         if self.source is not None and demands_to_use(self.source, wanted) is DemandSource.PUBLIC:
-            return ExploreResult(exploration=explore_public(with_secrets(self.case, stated_secrets(secret)), grid))
+            public = with_secrets(self.case, stated_secrets(secret))
+            return ExploreResult(exploration=explore_public(public, grid, batch=engine))
         if wanted is DemandSource.PUBLIC:
             raise InputError("only the demands of built-in cases are known to be public; omit demands='public'")
         case = with_secrets(self.case, stated_secrets(secret))
-        return ExploreResult(exploration=explore_simulated(case.network, case.field, self.name, grid, loading=loading))
+        found = explore_simulated(case.network, case.field, self.name, grid, loading=loading, batch=engine)
+        return ExploreResult(exploration=found)
 
     def _ledger(
         self,
