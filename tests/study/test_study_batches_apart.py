@@ -1,4 +1,4 @@
-"""Batches in a process of their own: its rows, what it hands over, its errors, and its end."""
+"""BatchPlan in a process of their own: its rows, what it hands over, its errors, and its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridveil.core.errors import GridveilError, InputError
 from gridveil.core.parallel import Failure
 from gridveil.solvers.batch.engine_native import missing_compiler
 from gridveil.study import batches, engine_batch
-from gridveil.study.batches import Batches, batches_apart
+from gridveil.study.batches import BatchPlan, batches_apart
 from gridveil.study.engine_batch import BatchTaskEngine
 from gridveil.study.engine_local import LocalEngine
 from gridveil.study.outcome import TaskOutcome
@@ -49,11 +49,11 @@ class Listener:
 
 def given(path, networks, choice=BatchEngine.NATIVE, seeds=4):
     rules, jobs = jobs_of(read_study(write_study(path / "s.toml", networks=networks, seeds=seeds, methods=["auto"])))
-    return Batches(rules=rules, choice=choice, portions=tuple(portions_of(jobs)), side_by_side=2), jobs
+    return BatchPlan(rules=rules, choice=choice, portions=tuple(portions_of(jobs)), side_by_side=2), jobs
 
 
 def test_every_task_has_a_row_or_is_handed_over_once(tmp_path):
-    """Batches do not know a gas network."""
+    """BatchPlan do not know a gas network."""
     what, jobs = given(tmp_path, ("veil9", "case14_ieee", "veilgas"))
     listener = Listener()
     with batches_apart(what, listener):

@@ -40,7 +40,7 @@ class Outlet(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batches:
+class BatchPlan:
     """What is to be made in batches."""
 
     rules: Rules
@@ -52,7 +52,7 @@ class Batches:
 
 
 @contextmanager
-def batches_here(given: Batches, outlet: Outlet) -> Iterator[None]:
+def batches_here(given: BatchPlan, outlet: Outlet) -> Iterator[None]:
     """While threads of this process make batches; at the end they stop, if they are still at it."""
     threads = _Threads(given, outlet)
     threads.begin()
@@ -63,7 +63,7 @@ def batches_here(given: Batches, outlet: Outlet) -> Iterator[None]:
 
 
 @contextmanager
-def batches_apart(given: Batches, outlet: Outlet) -> Iterator[None]:
+def batches_apart(given: BatchPlan, outlet: Outlet) -> Iterator[None]:
     """The same in a process of their own."""
     process, connection = start_worker(_serve, (given,), PRELOAD)
     threading.Thread(target=_pass_on, args=(connection, outlet), daemon=True).start()
@@ -74,7 +74,7 @@ def batches_apart(given: Batches, outlet: Outlet) -> Iterator[None]:
         process.join()
 
 
-def _serve(connection: Connection, given: Batches) -> None:
+def _serve(connection: Connection, given: BatchPlan) -> None:
     """Main loop of that process: it sends what it comes to, and at last an error or None."""
     end_with_parent()
     sys.setswitchinterval(TURN)
@@ -123,7 +123,7 @@ class _Sender:
 class _Threads:
     """Threads that take networks one after the other, until none is left."""
 
-    def __init__(self, given: Batches, outlet: Outlet) -> None:
+    def __init__(self, given: BatchPlan, outlet: Outlet) -> None:
         self._given, self._outlet = given, outlet
         self._waiting, self._lock = iter(given.portions), threading.Lock()
         self._at_work = max(1, min(given.side_by_side, len(given.portions)))

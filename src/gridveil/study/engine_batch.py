@@ -19,7 +19,7 @@ from gridveil.core.worker_start import make_ready
 from gridveil.solvers.batch.backends import engine_for
 from gridveil.solvers.batch.engine_native import NativeEngine, missing_compiler
 from gridveil.solvers.registry import PRELOAD
-from gridveil.study.batches import Batches, batches_apart, batches_here
+from gridveil.study.batches import BatchPlan, batches_apart, batches_here
 from gridveil.study.outcome import TaskOutcome
 from gridveil.study.portions import Portion, portions_of, run_portion
 from gridveil.study.trial import PreparedNetwork, Rows, Rules, Task, TrialNetwork, prepare, run_trial
@@ -91,7 +91,7 @@ class BatchTaskEngine:
             pool.add(-1 - number, part.network, part.tasks)  # other jobs have their position for a number
         outlet = _Outlet(jobs=jobs, pool=pool, sources=len(small) + 1)
         side_by_side = SIDE_BY_SIDE if self._on_gpu else 1  # native batches fill all cores by themselves
-        given = Batches(rules=rules, choice=self.choice, portions=tuple(large), side_by_side=side_by_side)
+        given = BatchPlan(rules=rules, choice=self.choice, portions=tuple(large), side_by_side=side_by_side)
         with batches_apart(given, outlet) if self._apart and large else batches_here(given, outlet):
             for results in pool.gathered():
                 rows = [(number, _row_of(found)) for number, found in results if number >= 0]
@@ -137,7 +137,7 @@ class _Outlet:
     jobs: Sequence[tuple[TrialNetwork, Task]]
     pool: Pool
     sources: int
-    """Batches and portions that have not ended."""
+    """BatchPlan and portions that have not ended."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(self, position: int, row: TaskOutcome | Failure | None) -> None:
