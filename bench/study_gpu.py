@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,13 +55,17 @@ def run(study: Study, engine: TaskEngine) -> tuple[float, datetime, list[dict[st
 
 
 def where_time_went(began: datetime, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Seconds until the last row of each network, from its batch and from worker processes; rows that batches made."""
-    here, last = f"process {os.getpid()}", defaultdict(lambda: [0.0, 0.0])
+    """Seconds until the last row of each network, from its batch and from worker processes; rows that batches made.
+
+    On a GPU these are the rows of the process that has made most.
+    """
+    made = Counter(row["worker"] for row in rows)
+    batches, last = max(made, key=made.__getitem__), defaultdict(lambda: [0.0, 0.0])
     for row in rows:
-        ended, by_worker = (datetime.fromisoformat(row["finished"]) - began).total_seconds(), row["worker"] != here
+        ended, by_worker = (datetime.fromisoformat(row["finished"]) - began).total_seconds(), row["worker"] != batches
         last[row["network"]][by_worker] = max(ended, last[row["network"]][by_worker])
     ends = {name: [round(one, 1) for one in both] for name, both in last.items()}
-    return {"in_batches": sum(row["worker"] == here for row in rows), "until_batch_and_workers": ends}
+    return {"in_batches": made[batches], "until_batch_and_workers": ends}
 
 
 def compared(rows: list[dict[str, Any]], reference: Path) -> dict[str, Any]:
@@ -108,7 +112,7 @@ def main() -> None:
             "seconds": round(seconds, 2),
             "rows": len(rows),
             "verified": sum(row["verified"] for row in rows),
-            **where_time_went(began, rows),
+            **(where_time_went(began, rows) if given.engine == "gpu" else {}),
             **(compared(rows, given.reference) if given.reference else {}),
         }
         print(json.dumps(line), flush=True)

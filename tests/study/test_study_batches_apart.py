@@ -1,4 +1,4 @@
-"""BatchPlan in a process of their own: its rows, what it hands over, its errors, and its end."""
+"""Batches in a process of their own: its rows, what it hands over, its errors, and its end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def given(path, networks, choice=BatchEngine.NATIVE, seeds=4):
 
 
 def test_every_task_has_a_row_or_is_handed_over_once(tmp_path):
-    """BatchPlan do not know a gas network."""
+    """Batches do not know a gas network."""
     what, jobs = given(tmp_path, ("veil9", "case14_ieee", "veilgas"))
     listener = Listener()
     with batches_apart(what, listener):

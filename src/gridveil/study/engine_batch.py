@@ -137,7 +137,7 @@ class _Outlet:
     jobs: Sequence[tuple[TrialNetwork, Task]]
     pool: Pool
     sources: int
-    """BatchPlan and portions that have not ended."""
+    """Batches and portions that have not ended."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(self, position: int, row: TaskOutcome | Failure | None) -> None:
