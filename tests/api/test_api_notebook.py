@@ -13,9 +13,12 @@ import yaml
 
 import gridveil
 import gridveil.service.keeping
+import gridveil.service.series
+import gridveil.study.explore
 from conftest import two_bus_net
 from gridveil.api import choices
 from gridveil.api.html import facts_html, grid_html
+from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.service.budget import ledger_of
 from gridveil.solvers.batch.engine_native import missing_compiler
@@ -267,17 +270,24 @@ def test_loading_brings_no_plotting_and_no_pandas():
 
 
 @pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
-def test_hours_and_explorations_in_batches_are_those_one_by_one():
+def test_hours_and_explorations_in_batches_are_those_one_by_one(monkeypatch):
+    together = []
+    for module in (gridveil.service.series, gridveil.study.explore):
+        monkeypatch.setattr(
+            module, "run_all", lambda *given, usual=module.run_all: together.append(given[3]) or usual(*given)
+        )
     frame = pd.DataFrame({"timestamp": [0, 1], "site": [2, 2], "p_mw": [80.0, 95.0], "q_mvar": [20.0, 24.0]})
     case = gridveil.load("veil2")
     alone, found = (
         case.release_series(frame, protects="hour", epsilon=1, alpha="2MVA", beta="2%", seed=3, batch=batch)
         for batch in ("structured", "native")
     )
+    assert [engine.name for engine in together] == ["native"]
     columns = ["p_mw", "q_mvar"]
     assert found.to_pandas()[columns].to_numpy() == pytest.approx(alone.to_pandas()[columns].to_numpy(), rel=1e-4)
     grid = {"alpha": "0.1pu", "beta": "1%", "seeds": 3}
     one, other = case.explore(**grid).exploration.rows, case.explore(**grid, batch="native").exploration.rows
+    assert together[1:] == [BatchEngine.STRUCTURED, BatchEngine.NATIVE]
     assert other[0].distance_released.mean == pytest.approx(one[0].distance_released.mean, rel=1e-3)
 
 

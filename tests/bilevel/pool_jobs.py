@@ -19,6 +19,14 @@ def build(folder: Path, key: str) -> tuple[str, int]:
     return key, os.getpid()
 
 
+def variable(_: str, name: str) -> str | None:
+    return os.environ.get(name)
+
+
+def niceness(*_: object) -> int:
+    return os.nice(0)
+
+
 def work(folder: Path, state: tuple[str, int], job: int | str) -> object:
     assert state[1] == os.getpid()
     if isinstance(job, int):

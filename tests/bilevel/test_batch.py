@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from multiprocessing import forkserver
 from types import SimpleNamespace
 
 import pytest
-from pool_jobs import build, work
+from pool_jobs import build, niceness, variable, work
 
-from gridveil.core import parallel
+from gridveil.core import parallel, worker_start
 from gridveil.core.errors import InputError
 from gridveil.core.parallel import Failure, JobPool, run_many
 from gridveil.sectors.registry import load_case
@@ -54,6 +55,39 @@ def test_a_worker_that_dies_loses_no_job_and_a_deadly_job_fails_alone(tmp_path, 
     assert results[31] == Failure("its worker process died 3 times") and (tmp_path / "ran-deadly").stat().st_size == 3
     assert results[32] == results[33] == Failure("3 worker processes died before they could begin it")
     assert isinstance(results[34], Failure)
+
+
+def test_workers_have_the_environment_of_the_moment_at_which_they_start(monkeypatch):
+    """Not that of the process they are forked from, which is older."""
+    for value in ("first", "second"):
+        monkeypatch.setenv("GRIDVEIL_OF_THE_MOMENT", value)
+        assert dict(run_many(str, variable, [(1, "GRIDVEIL_OF_THE_MOMENT")], workers=2)) == {0: value}
+    monkeypatch.delenv("GRIDVEIL_OF_THE_MOMENT")
+    assert dict(run_many(str, variable, [(1, "GRIDVEIL_OF_THE_MOMENT")], workers=2)) == {0: None}
+
+
+@pytest.mark.skipif(not hasattr(os, "nice"), reason="there are no priorities")
+def test_workers_in_the_background_have_a_lower_priority():
+    for background in (False, True):
+        pool = JobPool(str, niceness, workers=2, background=background)
+        pool.add(0, "a", "b")
+        pool.end()
+        assert dict(pool.results()) == {0: min(19, os.nice(0) + worker_start.NICENESS * background)}
+
+
+@pytest.mark.skipif(not worker_start.can_fork(), reason="workers start from scratch here")
+def test_workers_start_from_scratch_where_there_can_be_no_fork_server(tmp_path, monkeypatch):
+    refused = []
+
+    def refuse(*_):
+        refused.append(1)
+        raise OSError("AF_UNIX path too long")
+
+    for name in ("ensure_running", "connect_to_new_process"):
+        monkeypatch.setattr(forkserver, name, refuse)
+    worker_start.make_ready(["json"])
+    ((_, result),) = run_many(partial(build, tmp_path), partial(work, tmp_path), [("a", 4)], workers=2)
+    assert result[:2] == ("a", 16) and len(refused) == 1 + worker_start.MOST_LOST_SERVERS
 
 
 def test_results_may_be_left_before_the_last(tmp_path):

@@ -10,7 +10,7 @@ from contextlib import closing
 from importlib.util import find_spec
 
 import pytest
-from study_tools import assert_same_rows, jobs_of, rows_of, wait_until_gone, write_study
+from study_tools import assert_same_rows, jobs_of, rows_of, write_study
 
 from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import GridveilError, InputError
@@ -141,7 +141,8 @@ def test_a_process_that_dies_ends_the_study_and_one_that_nobody_waits_for_is_end
     with closing(engine.run(rules, jobs)) as rows:
         assert not isinstance(next(rows)[0][1], Failure)
         pid = started[1][0].pid
-    wait_until_gone([pid])
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_small_networks_need_no_process_for_batches(tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def make_ready(preload: Sequence[str]) -> None:
         from multiprocessing import forkserver
 
         multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
-        with _environment(THREAD_LIMITS), _interrupts_held():
+        with suppress(OSError), _environment(THREAD_LIMITS), _interrupts_held():  # workers then start from scratch
             forkserver.ensure_running()
 
 
