@@ -16,11 +16,11 @@ import gridveil.service.keeping
 import gridveil.service.series
 import gridveil.study.explore
 from conftest import two_bus_net
-from gridveil.api import choices
 from gridveil.api.html import facts_html, grid_html
 from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError, NoReleaseError
 from gridveil.service.budget import ledger_of
+from gridveil.solvers.batch import backends
 from gridveil.solvers.batch.engine_native import missing_compiler
 
 EVIL = "<script>alert(1)"
@@ -293,7 +293,7 @@ def test_hours_and_explorations_in_batches_are_those_one_by_one(monkeypatch):
 
 def test_an_engine_that_is_missing_is_said_before_a_ledger_is_made(tmp_path, monkeypatch):
     """And one that would pass over the solver that is asked for."""
-    monkeypatch.setattr(choices, "engine_for", refuse_engine)
+    monkeypatch.setattr(backends, "engine_for", refuse_engine)
     case, frame = (
         gridveil.load("veil2"),
         pd.DataFrame({"timestamp": [0], "site": [2], "p_mw": [80.0], "q_mvar": [20.0]}),

@@ -237,7 +237,7 @@ def test_an_engine_that_fails_in_the_middle_leaves_a_way_on(cli, tmp_path, table
 
     with monkeypatch.context() as patch:
         patch.setattr("gridveil.service.series.run_all", fails)
-        patch.setattr("gridveil.service.series.engine_for", lambda choice: object())
+        patch.setattr("gridveil.service.series.engine_beside", lambda choice, solver: object())
         run = cli(*series_command(table, tmp_path / "out", "--batch", "auto"))
     assert run.code == 2 and "the device is gone" in run.err
     assert f"what is charged is not charged again: go on in the same folder, {tmp_path / 'out'}" in " ".join(

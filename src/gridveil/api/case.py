@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gridveil.api.choices import Number, choose, engine_at_hand, exact_number, listed, tolerance_text
+from gridveil.api.choices import Number, choose, exact_number, listed, tolerance_text
 from gridveil.api.explored import ExploreResult
 from gridveil.api.html import facts_html, facts_text
 from gridveil.api.plots import CasePlots
@@ -52,6 +52,7 @@ from gridveil.service.series import release_series
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.series_store import SeriesStore
 from gridveil.service.settings import CostTargetSettings, ReleaseSettings
+from gridveil.solvers.batch.backends import engine_beside
 from gridveil.study.choices import DemandSource
 from gridveil.study.explore import ExploreGrid, demands_to_use, explore_public, explore_simulated, refuse_true_demands
 
@@ -266,7 +267,8 @@ class GridCase:
             basis=basis,
             delta=None if delta is None else exact_number(delta),
         )
-        engine = engine_at_hand(batch, settings.release.solver)  # what it lacks is said before a ledger is made
+        engine = choose(BatchEngine, batch, "the engine of batches")
+        engine_beside(engine, settings.release.solver)  # what it lacks is said before a ledger is made
         series = (
             named_series(Path(frame), self.case, power_factor)
             if isinstance(frame, str)
@@ -310,7 +312,7 @@ class GridCase:
         With ``secret``, as in ``release``, the values of ``alpha`` are multiples of what it states. ``batch`` makes all
         releases together, with "native" or on a "gpu".
         """
-        engine = engine_at_hand(batch)
+        engine = choose(BatchEngine, batch, "the engine of batches")
         betas = (beta,) if isinstance(beta, str) else tuple(map(tolerance_text, beta))
         grid = ExploreGrid(alphas=listed(alpha), epsilons=listed(epsilon), betas=betas, seeds=seeds)
         wanted = None if demands is None else choose(DemandSource, demands, "the demands")

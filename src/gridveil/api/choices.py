@@ -8,11 +8,8 @@ from enum import Enum
 from fractions import Fraction
 from typing import TypeVar
 
-from gridveil.core.choices import BatchEngine
 from gridveil.core.errors import InputError
-from gridveil.core.methods import Solver
 from gridveil.privacy.ledger import exact_text
-from gridveil.solvers.batch.backends import engine_for, refuse_other_solver
 
 Choice = TypeVar("Choice", bound=Enum)
 Number = str | int | float | Fraction
@@ -27,15 +24,6 @@ def choose(kind: type[Choice], value: Choice | str, name: str) -> Choice:
     if value not in known:
         raise InputError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}")
     return kind(value)
-
-
-def engine_at_hand(value: BatchEngine | str, solver: Solver | None = None) -> BatchEngine:
-    """What solves batches; InputError if it is missing here, or would pass over the solver that is asked for."""
-    chosen = choose(BatchEngine, value, "the engine of batches")
-    if solver is not None:
-        refuse_other_solver(chosen, solver)
-    engine_for(chosen)
-    return chosen
 
 
 def exact_number(value: Number) -> str:

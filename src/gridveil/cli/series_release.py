@@ -73,7 +73,7 @@ def release_table(
     from gridveil.service.series_publish import publish_series, series_summary
     from gridveil.service.series_settings import SeriesSettings
     from gridveil.service.series_store import STATE, SeriesStore
-    from gridveil.solvers.batch.backends import engine_for, refuse_other_solver
+    from gridveil.solvers.batch.backends import engine_beside
 
     if options.file is None or options.protects is None:
         raise InputError(
@@ -89,8 +89,7 @@ def release_table(
     if options.workers is not None and options.workers < 1:
         raise InputError("--workers must be at least 1")
     batch = options.batch or BatchEngine.STRUCTURED
-    refuse_other_solver(batch, settings.solver)
-    engine_for(batch)  # what it lacks is said before a ledger is made, or charged
+    engine_beside(batch, settings.solver)  # what it lacks is said before a ledger is made, or charged
     step(f"reading {options.file}")
     series = named_series(options.file, case, options.power_factor)
     curator = SeriesCurator(case, series.hours)

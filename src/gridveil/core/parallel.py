@@ -232,7 +232,8 @@ class JobPool(Generic[Key, State, Job, Result]):
             connections = [self._inbox.bell, *(worker.connection for worker in self._workers)]
             ready = set(wait([*connections, *(worker.process.sentinel for worker in self._workers)]))
             found = self._take() if self._inbox.bell in ready else []
-            # Nobody else is listened to: at every look other threads may take the interpreter, and keep it for a while.
+            # Nobody else is listened to: at every look other threads may take the interpreter, and keep it for a while. Workers
+            # of a fork server that has died count as dead: they would be nobody's children.
             for worker in list(self._workers):
                 dead = worker.process.sentinel in ready
                 if dead or worker.connection in ready:

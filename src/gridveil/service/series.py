@@ -32,7 +32,7 @@ from gridveil.service.series_draw import bind_series, draw_series, draw_sums
 from gridveil.service.series_settings import SeriesSettings
 from gridveil.service.settings import ReleaseSettings
 from gridveil.solvers.backend import Backend
-from gridveil.solvers.batch.backends import engine_for, refuse_other_solver
+from gridveil.solvers.batch.backends import engine_beside
 from gridveil.solvers.batch.engine import Engine
 from gridveil.solvers.registry import PRELOAD
 
@@ -116,8 +116,7 @@ def release_series(
     hours together, in this process. An hour that fails, which the truth has no part in, is a row with its reason.
     """
     public, chosen = PublicCase.of(series.case), settings.release
-    refuse_other_solver(batch, chosen.solver)
-    engine = engine_for(batch)  # what it lacks is said before anything is charged
+    engine = engine_beside(batch, chosen.solver)  # what it lacks is said before anything is charged
     refuse_wrong_account(chosen, account)
     refuse_undeclared_sites(public, chosen)
     curator, build = SeriesCurator(series.case, series.hours), partial(_prepare, public, chosen)

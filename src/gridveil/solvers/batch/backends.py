@@ -52,6 +52,12 @@ def refuse_other_solver(choice: BatchEngine, solver: Solver) -> None:
         )
 
 
+def engine_beside(choice: BatchEngine, solver: Solver) -> Engine | None:
+    """The engine; InputError if it is missing here, or would pass over the solver that is asked for."""
+    refuse_other_solver(choice, solver)
+    return engine_for(choice)
+
+
 class OneByOne:
     """Batches by the structured solver alone, for machines with neither a GPU nor a compiler."""
 
